@@ -124,10 +124,58 @@ def tested(found, scale, shifts, exact, confidence):
         found = Found(value, 0.0, 0.0, exact, found.units_a, found.units_b, value, value)
         found.p = 1.0 if none or len(signs) > 1 else found.smallest_p()
         return found
+    return student(found, confidence)
+
+
+def student(found, confidence):
     reach = stats.t.ppf(0.5 + confidence / 2, found.freedom) * found.error
     found.low, found.high = found.value - reach, found.value + reach
     found.p = min(1.0, 2 * stats.t.sf(abs(found.value / found.error), found.freedom))
     return found
+
+
+def coarse(found, cells, grains, confidence):
+    """The same, no finer than rounding to whole requests: a variance of grain² ÷ 12 for each trial."""
+    grains = [grain for grain in grains if grain is not None]
+    square = np.mean(np.square(grains)) if grains else 0.0
+    least = math.sqrt(square / 12 * (1 / found.units_a + 1 / found.units_b) / cells)
+    if found.method in ("Student's t of pairs", "Welch's t", "Student's t, one spread for all") and found.error < least:
+        found.error = least
+        return student(found, confidence)
+    return found
+
+
+def grain(trial, metric, ratio):
+    """What one request is of a metric of a trial, on the scale of its comparison; None where nothing tells."""
+    series = trial.metrics[metric]
+    samples = series["samples"]
+    value = np.mean(samples)
+    if not (math.isfinite(value) and value > 0):
+        return None
+
+    def requests():
+        measure, _, name = metric.rpartition(".")
+        if not measure:
+            measure, name = metric, ""
+        if f"{metric}.read_requests" in trial.metrics:
+            measure, name = metric, ""
+        told = [trial.metrics.get(f"{measure}.{counter}") for counter in ("read_requests", "write_requests")]
+        reads, writes = (None if one is None else np.mean(one["samples"]) for one in told)
+        if ("read" in name) != ("write" in name):
+            found = reads if "read" in name else writes
+        else:
+            known = [one for one in (reads, writes) if one is not None]
+            found = sum(known) if known else None
+        return found if found is not None and found >= 1 else None
+
+    if series["unit"] == "count" and (samples == np.trunc(samples)).all():
+        absolute = 1.0
+    else:
+        number = requests()
+        if number is None:
+            return None
+        absolute = (1.0 if series["unit"] == "share" else value) / number
+    return (absolute / value if ratio else absolute) / math.sqrt(len(samples))
 
 
 def paired(pairs, confidence):
@@ -303,7 +351,7 @@ def values(placed, metric):
         if series is None or (series["run"] is not None and series["run"] in seen):
             continue
         seen.add(series["run"])
-        found.append((context, cell, trial.repeat, series["samples"], series["run"]))
+        found.append((context, cell, trial.repeat, series["samples"], series["run"], grain(trial, metric, by_ratio(metric, series["unit"]))))
     return found
 
 
@@ -352,7 +400,7 @@ def with_ratios(pairs, a, b):
     return *([one for one, fits in zip(side, own) if fits] for side, own in zip((a, b), above)), zeros
 
 
-def row_of(metric, context, series, a, b, confidence):
+def row_of(metric, context, series, a, b, grains, confidence):
     pairs, a, b = sample(a, b)
     means = [np.mean([np.mean(v) for v in strata(side).values()]) for side in (a, b)]
     ratio, zeros = by_ratio(metric, series["unit"]), 0
@@ -377,6 +425,8 @@ def row_of(metric, context, series, a, b, confidence):
         found = paired([(c, r, on(x), on(y)) for (c, r, x), (_, _, y) in zip(a, b)], confidence)
     else:
         found = apart([(c, r, on(v)) for c, r, v in a], [(c, r, on(v)) for c, r, v in b], confidence)
+    cells = len({c for c, *_ in a} & {c for c, *_ in b})
+    found = coarse(found, cells, grains, confidence)
     back = math.exp if ratio else float
     if found.constant and found.smallest_p() > 1 - confidence:
         found.low = found.high = None
@@ -409,12 +459,13 @@ def rows_of(a, b, named, confidence):
         shared = {v[4] for v in of_a} & {v[4] for v in of_b} - {None}
         contexts = {}
         for number, s in enumerate((of_a, of_b)):
-            for context, cell, repeat, rounds, run in s:
+            for context, cell, repeat, rounds, run, own in s:
                 if run not in shared:
-                    contexts.setdefault(context, ([], []))[number].append((cell, repeat, rounds))
-        for context, (in_a, in_b) in sorted(contexts.items()):
+                    contexts.setdefault(context, ([], [], []))[number].append((cell, repeat, rounds))
+                    contexts[context][2].append(own)
+        for context, (in_a, in_b, grains) in sorted(contexts.items()):
             if in_a and in_b:
-                rows.append(row_of(metric, context, series, in_a, in_b, confidence))
+                rows.append(row_of(metric, context, series, in_a, in_b, grains, confidence))
     for row, adjusted in zip(rows, benjamini_hochberg([row["p"] for row in rows])):
         row["p_adjusted"] = adjusted
         neutral = 1.0 if row["scale"] == "ratio" else 0.0
@@ -600,7 +651,7 @@ def number(raw):
 
 def ratio_of(pairs, metric, confidence):
     """Estimate and ends of numerator ÷ denominator over pairs of trials of one place; None where there is no ratio."""
-    seen, kept, closed = set(), [], {"control", "state"} | indifferent([t for pair in pairs for t in pair], metric)
+    seen, kept, grains, closed = set(), [], [], {"control", "state"} | indifferent([t for pair in pairs for t in pair], metric)
     for over, under in pairs:
         a, b = under.metrics.get(metric), over.metrics.get(metric)
         if a is None or b is None or np.mean(a["samples"]) <= 0 or np.mean(b["samples"]) <= 0:
@@ -611,6 +662,7 @@ def ratio_of(pairs, metric, confidence):
         seen.add(runs)
         cell = tuple(sorted((k, str(v)) for k, v in over.factors.items() if k not in closed))
         kept.append((cell, over.repeat, a["samples"], b["samples"]))
+        grains += [grain(trial, metric, True) for trial in (over, under)]
     if not kept:
         return None
     logs = all((v > 0).all() for *_, a, b in kept for v in (a, b))
@@ -619,6 +671,7 @@ def ratio_of(pairs, metric, confidence):
         return np.log(v) if logs else np.log([np.mean(v)])
 
     found = paired([(cell, repeat, on(a), on(b)) for cell, repeat, a, b in kept], confidence)
+    found = coarse(found, len({cell for cell, *_ in kept}), grains, confidence)
     ends = [None if end is None else math.exp(end) for end in (found.low, found.high)]
     if found.constant and found.smallest_p() > 1 - confidence:
         ends = [None, None]
@@ -776,6 +829,8 @@ class Judge:
             kept.setdefault((cell, a.repeat), []).append([centre(t.metrics[metric]["samples"], logs) for t in (b, a)])
         nested = [(cell, seed, *([x] for x in np.mean(v, axis=0))) for (cell, seed), v in kept.items()]
         found = paired(nested, confidence or self.confidence)
+        grains = [grain(trial, metric, True) for pair in known for trial in pair]
+        found = coarse(found, len({cell for cell, _ in kept}), grains, confidence or self.confidence)
         estimate = self.estimate(found, len(known))
         return {k: math.exp(v) if k in ("value", "low", "high") and v is not None else v for k, v in estimate.items()}
 

@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::report::text::counted;
 use crate::stats::evidence::place;
 use crate::stats::quantile::mean;
-use crate::stats::{Evidence, Series, Trees, shared};
+use crate::stats::{Evidence, Series, Trees, grain, shared};
 
 pub use crate::stats::scale::Scale;
 pub use page::page;
@@ -261,6 +261,8 @@ struct Measured<'a> {
     cell: String,
     repeat: u32,
     rounds: Vec<f64>,
+    /// What one request is of them.
+    grain: Option<f64>,
     /// The run they are from when other trials may have them from there, too.
     run: Option<&'a str>,
     /// What was done for it.
@@ -273,6 +275,8 @@ struct Measured<'a> {
 #[derive(Default)]
 struct Within {
     values: sample::Values,
+    /// The grain of each value that has one.
+    grains: Vec<f64>,
     /// What was done for each value that says so.
     works: Works,
     /// The tree of each value whose tree is known.
@@ -297,6 +301,7 @@ fn values<'a>(side: &'a Side, kept: &[Place], metric: &str) -> Vec<Measured<'a>>
             cell: cell.clone(),
             repeat: trial.repeat,
             rounds: series.samples.clone(),
+            grain: grain::of_trial(trial, metric, Scale::of(metric, &series.unit)),
             run: series.run.as_deref(),
             work: series.work,
             tree: trial.tree.as_deref(),
@@ -318,6 +323,7 @@ fn apart(a: Vec<Measured<'_>>, b: Vec<Measured<'_>>) -> (ByContext, ByContext, b
             let key = (own.cell, own.repeat);
             within.works.extend(own.work.map(|work| (key.clone(), work)));
             within.trees.extend(own.tree.map(|tree| (key.clone(), tree.to_owned())));
+            within.grains.extend(own.grain);
             within.values.push((key, own.rounds));
         }
         contexts
@@ -334,7 +340,8 @@ fn of_contexts(
 ) -> Vec<Row> {
     let rows = a.into_iter().filter_map(|(context, of_a)| {
         let of_b = b.remove(&context)?;
-        let row = row::row((metric, &context), series, &of_a.values, &of_b.values, options)?;
+        let grain = grain::root_mean_square(of_a.grains.iter().chain(&of_b.grains).copied());
+        let row = row::row((metric, &context), series, &of_a.values, &of_b.values, grain, options)?;
         let row = Row { trees: trees(&of_a, &of_b), ..row };
         Some(match different(&of_a.works, &of_b.works) {
             Some(how) => row.refused(how),

@@ -212,12 +212,13 @@ impl Row {
     }
 }
 
-/// Compares a metric within a context; `None` when a side has no value of it.
+/// Compares a metric within a context, by values of this grain ([`crate::stats::grain`]); `None` when a side has no value of it.
 pub(super) fn row(
     (metric, context): (&str, &str),
     series: &Series,
     a: &Values,
     b: &Values,
+    grain: f64,
     options: &Options,
 ) -> Option<Row> {
     let whole = Sample::new(a, b)?;
@@ -225,6 +226,7 @@ pub(super) fn row(
     let ratio = scale == Scale::Ratio;
     let (sample, zeros) = if ratio { whole.with_ratios() } else { (whole.clone(), 0) };
     let found = sample.estimate(scale, options.confidence);
+    let found = found.map(|found| found.no_finer_than(grain, options.confidence));
     let back = |value: f64| if ratio { value.exp() } else { value };
     let interval = found.and_then(|found| found.interval);
     let (mean_a, mean_b) = whole.means()?;

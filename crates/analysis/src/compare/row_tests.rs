@@ -173,7 +173,7 @@ fn unpaired(values: Values) -> Values {
 fn judged(metrics: &[(&str, &str, Option<bool>, Values, Values)]) -> Vec<Row> {
     let one = |(name, unit, worse, a, b): &(&str, &str, Option<bool>, Values, Values)| {
         let series = Series { unit: (*unit).to_owned(), larger_is_worse: *worse, ..Series::default() };
-        row((name, ""), &series, a, b, &Options::default()).unwrap()
+        row((name, ""), &series, a, b, 0.0, &Options::default()).unwrap()
     };
     let mut rows: Vec<Row> = metrics.iter().map(one).collect();
     judge(&mut rows, &Options::default());
@@ -342,7 +342,8 @@ fn one_trial_says_so_and_few_ask_for_more() {
 fn words_follow_unit_and_direction() {
     let say = |unit: &str, worse: Option<bool>, a: &[f64], b: &[f64]| {
         let series = Series { unit: unit.to_owned(), larger_is_worse: worse, ..Series::default() };
-        let mut rows = [row(("m", ""), &series, &values(&[a]), &values(&[b]), &Options::default()).unwrap()];
+        let mut rows =
+            [row(("m", ""), &series, &values(&[a]), &values(&[b]), 0.0, &Options::default()).unwrap()];
         judge(&mut rows, &Options::default());
         rows[0].words.clone()
     };

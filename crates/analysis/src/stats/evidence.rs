@@ -30,7 +30,7 @@ use super::estimator::{self, More, Pair};
 use super::interval::Interval;
 use super::quantile::mean;
 use super::scale::Scale;
-use super::{Doubt, series, shared, work};
+use super::{Doubt, grain, series, shared, work};
 
 /// Seeds from which on a claim gets a verdict that is about more than one run.
 pub const SEEDS: usize = 3;
@@ -305,7 +305,8 @@ pub fn ratio(pairs: &[(&Evidence, &Evidence)], metric: &str, confidence: f64) ->
         let (a, b) = known.get(i)?;
         Some((&a.metrics.get(metric)?.blocks[..], &b.metrics.get(metric)?.blocks[..]))
     };
-    let estimate = combine(&units?, confidence, within)?;
+    let grain = grain::of(known.iter().flat_map(|(a, b)| [*a, *b]), metric, Scale::Ratio);
+    let estimate = combine(&units?, grain, confidence, within)?;
     Some(Estimate { zeros: zeros(&pairs, metric), ..estimate })
 }
 
@@ -348,7 +349,7 @@ pub fn trend(trials: &[&Evidence], operation: &str, confidence: f64) -> Option<E
     };
     let pairs: Vec<Pair> = known.iter().map(pair).collect();
     let units = |i: usize| known.get(i).map(|(_, trend)| (&trend.late[..], &trend.early[..]));
-    let estimate = combine(&pairs, confidence, units)?;
+    let estimate = combine(&pairs, 0.0, confidence, units)?;
     Some(Estimate { zeros: zero.len(), ..estimate })
 }
 
@@ -447,13 +448,14 @@ fn plain(found: &estimator::Estimate, n: usize) -> Estimate {
     }
 }
 
-/// Geometric mean of ratios b ÷ a given by their logs, with an interval over seeds or the range within runs.
+/// Geometric mean of ratios b ÷ a given by their logs, as fine as their grain, with an interval over seeds or the range within runs.
 fn combine<'a>(
     pairs: &[Pair],
+    grain: f64,
     confidence: f64,
     units: impl Fn(usize) -> Option<(&'a [Unit], &'a [Unit])>,
 ) -> Option<Estimate> {
-    let found = estimator::paired(pairs, confidence)?;
+    let found = estimator::paired(pairs, confidence)?.no_finer_than(grain, confidence);
     let log = found.value;
     let plain = Estimate { value: log.exp(), ..plain(&found, pairs.len()) };
     if let Some(interval) = found.interval {

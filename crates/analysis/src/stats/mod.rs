@@ -9,6 +9,7 @@ pub mod doubt;
 pub mod effect;
 pub mod estimator;
 pub mod evidence;
+pub mod grain;
 pub mod histogram;
 pub mod holm;
 pub mod interval;

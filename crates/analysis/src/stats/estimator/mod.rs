@@ -137,6 +137,19 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// The same, known no finer than the grain of its values tells ([`super::grain`], on the scale of the values): each
+    /// trial is rounded, with a variance of grain² ÷ 12. What has no spread at all is left to the signs.
+    #[must_use]
+    pub fn no_finer_than(self, grain: f64, confidence: f64) -> Self {
+        let rounded = grain * grain / 12.0 * (1.0 / count(self.units_a) + 1.0 / count(self.units_b));
+        let least = (rounded / count(self.cells)).sqrt();
+        let has_spread = matches!(self.method, Method::Pairs | Method::Welch | Method::Pooled);
+        if !has_spread || !least.is_finite() || self.error >= least {
+            return self;
+        }
+        student(Self { error: least, ..self }, confidence)
+    }
+
     /// Units of the side that has fewer.
     #[must_use]
     pub fn units(&self) -> usize {
@@ -403,6 +416,11 @@ fn tested(plain: Estimate, scale: f64, shifts: &[f64], exact: Method, confidence
             ..found
         };
     }
+    student(plain, confidence)
+}
+
+/// Interval and p of an estimate with a standard error.
+fn student(plain: Estimate, confidence: f64) -> Estimate {
     let Ok(student) = StudentsT::new(0.0, 1.0, plain.freedom) else { return plain };
     let reach = student.inverse_cdf(0.5 + confidence / 2.0) * plain.error;
     let p = (2.0 * student.cdf(-(plain.value / plain.error).abs())).min(1.0);
