@@ -89,7 +89,7 @@ fn noisy(random: &mut Xoshiro256PlusPlus, repeats: u32, by: f64) -> Values {
 fn once(random: &mut Xoshiro256PlusPlus, gate: &str, repeats: u32, slower: f64) -> Outcome {
     let series = Series { unit: "ns".to_owned(), larger_is_worse: Some(true), ..Series::default() };
     let (a, b) = (noisy(random, repeats, 1.0), noisy(random, repeats, slower));
-    outcome(gate, &[row(("grep", ""), &series, &a, &b, &Options::default()).unwrap()])
+    outcome(gate, &[row(("grep", ""), &series, &a, &b, 0.0, &Options::default()).unwrap()])
 }
 
 /// Of `times` such comparisons, the shares in percent that fire and that pass.
