@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// `WRITE_LOG_MAGIC`.
-const MAGIC: u64 = 0x6a73_6677_7368_72;
+const MAGIC: u64 = 0x006a_7366_7773_6872;
 const FLUSH: u64 = 1;
 const FUA: u64 = 1 << 1;
 const DISCARD: u64 = 1 << 2;
