@@ -135,47 +135,37 @@ def student(found, confidence):
 
 
 def coarse(found, cells, grains, confidence):
-    """The same, no finer than rounding to whole requests: a variance of grain² ÷ 12 for each trial."""
+    """The same, no finer than one request: a variance of grain² for each trial."""
     grains = [grain for grain in grains if grain is not None]
     square = np.mean(np.square(grains)) if grains else 0.0
-    least = math.sqrt(square / 12 * (1 / found.units_a + 1 / found.units_b) / cells)
+    least = math.sqrt(square * (1 / found.units_a + 1 / found.units_b) / cells)
     if found.method in ("Student's t of pairs", "Welch's t", "Student's t, one spread for all") and found.error < least:
         found.error = least
         return student(found, confidence)
     return found
 
 
+# What is counted in requests, and the counter of them.
+COUNTED = {
+    "read_requests": "read", "write_requests": "write", "mean_read_request": "read", "mean_write_request": "write",
+    "sequential_read_share": "read", "sequential_write_share": "write", "dynamic_layout_score": "read", "write_layout_score": "write",
+}
+
+
 def grain(trial, metric, ratio):
     """What one request is of a metric of a trial, on the scale of its comparison; None where nothing tells."""
     series = trial.metrics[metric]
-    samples = series["samples"]
-    value = np.mean(samples)
-    if not (math.isfinite(value) and value > 0):
+    measure, _, name = metric.rpartition(".")
+    requests = trial.metrics.get(f"{measure}.{COUNTED.get(name)}_requests")
+    value = np.mean(series["samples"])
+    if not measure or requests is None or not (math.isfinite(value) and value > 0):
         return None
+    number = np.mean(requests["samples"])
+    if not number >= 1:
+        return None
+    one = (1.0 if series["unit"] == "share" else value) / number
+    return one / value if ratio else one
 
-    def requests():
-        measure, _, name = metric.rpartition(".")
-        if not measure:
-            measure, name = metric, ""
-        if f"{metric}.read_requests" in trial.metrics:
-            measure, name = metric, ""
-        told = [trial.metrics.get(f"{measure}.{counter}") for counter in ("read_requests", "write_requests")]
-        reads, writes = (None if one is None else np.mean(one["samples"]) for one in told)
-        if ("read" in name) != ("write" in name):
-            found = reads if "read" in name else writes
-        else:
-            known = [one for one in (reads, writes) if one is not None]
-            found = sum(known) if known else None
-        return found if found is not None and found >= 1 else None
-
-    if series["unit"] == "count" and (samples == np.trunc(samples)).all():
-        absolute = 1.0
-    else:
-        number = requests()
-        if number is None:
-            return None
-        absolute = (1.0 if series["unit"] == "share" else value) / number
-    return (absolute / value if ratio else absolute) / math.sqrt(len(samples))
 
 
 def paired(pairs, confidence):

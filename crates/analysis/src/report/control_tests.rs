@@ -170,7 +170,8 @@ fn controls_of_other_cells_and_repeats_are_no_partners() {
 #[test]
 fn an_a_a_pair_is_equal_only_within_its_margin() {
     let of = |repeats, noise, factor, margin: Option<f64>| {
-        let (trials, mut controls) = study("same", &["grep", "grep.read_request_bytes"], repeats, noise, factor);
+        let (trials, mut controls) =
+            study("same", &["grep", "grep.read_request_bytes"], repeats, noise, factor);
         for control in &mut controls {
             control.spec = json!({"controls": margin.map(|margin| json!({"margin": margin}))});
         }

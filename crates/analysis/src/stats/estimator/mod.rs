@@ -138,16 +138,17 @@ pub struct Estimate {
 
 impl Estimate {
     /// The same, known no finer than the grain of its values tells ([`super::grain`], on the scale of the values): each
-    /// trial is rounded, with a variance of grain² ÷ 12. What has no spread at all is left to the signs.
+    /// trial varies by it, with a variance of grain². What has no spread at all is left to the signs.
     #[must_use]
     pub fn no_finer_than(self, grain: f64, confidence: f64) -> Self {
-        let rounded = grain * grain / 12.0 * (1.0 / count(self.units_a) + 1.0 / count(self.units_b));
-        let least = (rounded / count(self.cells)).sqrt();
+        let varies = grain * grain * (1.0 / count(self.units_a) + 1.0 / count(self.units_b));
+        let least = (varies / count(self.cells)).sqrt();
         let has_spread = matches!(self.method, Method::Pairs | Method::Welch | Method::Pooled);
         if !has_spread || !least.is_finite() || self.error >= least {
             return self;
         }
-        student(Self { error: least, ..self }, confidence)
+        // More rounds would not make it finer.
+        student(Self { error: least, components: None, ..self }, confidence)
     }
 
     /// Units of the side that has fewer.
