@@ -29,22 +29,26 @@ pub(crate) fn unjudged(study: &Study) -> BTreeMap<String, String> {
     claims.iter().filter_map(|claim| Some((claim.id.clone(), reason(claim)?))).collect()
 }
 
-/// One line for each reason, with the claims that it concerns.
-pub(crate) fn lines(unjudged: &BTreeMap<String, String>) -> Vec<String> {
+/// The claims that each reason concerns.
+fn by_reason(unjudged: &BTreeMap<String, String>) -> BTreeMap<&str, Vec<&str>> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (id, reason) in unjudged {
         reasons.entry(reason).or_default().push(id);
     }
-    reasons.into_iter().map(|(reason, claims)| format!("{}: {reason}", claims.join(", "))).collect()
+    reasons
+}
+
+/// One line for each reason, with the claims that it concerns.
+pub(crate) fn lines(unjudged: &BTreeMap<String, String>) -> Vec<String> {
+    by_reason(unjudged)
+        .into_iter()
+        .map(|(reason, claims)| format!("{}: {reason}", claims.join(", ")))
+        .collect()
 }
 
 /// The same in few words, before a run: how many claims each reason concerns, and the name of one that stands alone.
 pub(crate) fn short_lines(unjudged: &BTreeMap<String, String>) -> Vec<String> {
-    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (id, reason) in unjudged {
-        reasons.entry(reason).or_default().push(id);
-    }
-    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    let mut reasons: Vec<_> = by_reason(unjudged).into_iter().collect();
     reasons.sort_by_key(|(_, claims)| std::cmp::Reverse(claims.len()));
     let line = |(reason, claims): &(&str, Vec<&str>)| match &claims[..] {
         [one] => format!("{one}: {reason}"),
