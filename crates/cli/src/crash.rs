@@ -78,7 +78,7 @@ pub struct CrashArgs {
     /// What is done before the cut
     #[arg(long, value_name = "LOAD", value_enum, default_value_t, conflicts_with = "program")]
     pub load: LoadChoice,
-    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` (200), how many `sequences` (100)
+    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100)
     #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
     /// Size of the volume
@@ -128,6 +128,8 @@ pub enum LoadChoice {
     Metadata,
     /// All short sequences of operations, with any sync between them
     Sequences,
+    /// Random operations on what files hold: direct, mapped, holes, exchanged, from unnamed files
+    Data,
 }
 
 impl From<DriveChoice> for DriveBehaviour {
@@ -227,6 +229,7 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
         LoadChoice::Update => CrashLoad::Update,
         LoadChoice::Metadata => CrashLoad::Metadata,
         LoadChoice::Sequences => CrashLoad::Sequences,
+        LoadChoice::Data => CrashLoad::Data,
     };
     let size = args.length.unwrap_or_else(|| load.default_size());
     Ok(CrashWork::Load(CrashLoadSpec { load, size, seed: args.seed }))

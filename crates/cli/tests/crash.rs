@@ -74,10 +74,12 @@ fn all_kept((code, report): &(i32, Value), words: &[&str]) {
 #[test]
 fn what_ext4_promises_is_kept_on_an_honest_drive() {
     let Some(rig) = Rig::new() else { return };
-    for load in ["update", "metadata", "sequences"] {
+    for load in ["update", "metadata", "sequences", "data"] {
         let words = ["--fs", "ext4", "--states", "40", "--load", load];
         let found = rig.crash(&words);
         all_kept(&found, &words);
+        // Nothing of it was left out.
+        assert!(load != "data" || count(&found.1, "operations") == 200, "{:?}", found.1);
         let updates = found.1["updates"].as_array().unwrap();
         assert_eq!(updates.len(), if load == "update" { 5 } else { 0 }, "{:?}", found.1);
         // Some states have the old file, some the new one: else nothing was at stake.
@@ -88,6 +90,29 @@ fn what_ext4_promises_is_kept_on_an_honest_drive() {
             .collect();
         assert!(updates.is_empty() || outcomes.is_superset(&BTreeSet::from(["old", "new"])), "{outcomes:?}");
     }
+}
+
+/// `data=writeback` lets a commit overtake data that is not written yet, where blocks are allocated when a program writes
+/// (`nodelalloc`); free space that was in use before shows it. In the other modes data is there first.
+#[test]
+fn bytes_of_others_show_where_data_is_not_ordered_and_only_there() {
+    let Some(rig) = Rig::new() else { return };
+    let words = ["--fs", "ext4", "--states", "80", "--mount", "nodelalloc"];
+    all_kept(&rig.crash(&words), &words);
+    let (code, report) = rig.crash(&[&words[..], &["--mount", "data=writeback"]].concat());
+    assert_eq!((code, count(&report, "broken")), (5, 0), "{report}");
+    let kinds: BTreeSet<&str> =
+        report["damage"].as_array().unwrap().iter().map(|kind| kind[0].as_str().unwrap()).collect();
+    assert_eq!(kinds, BTreeSet::from(["foreign"]), "{report}");
+}
+
+/// ext4 leaves the blocks of its fast commits referenced in the page cache of the device, where `BLKFLSBUF` keeps them: states would
+/// be recovered from what the load wrote after the cut.
+#[test]
+fn nothing_of_a_later_state_is_left_in_the_cache_of_the_device() {
+    let Some(rig) = Rig::new() else { return };
+    let words = ["--fs", "ext4", "--mkfs", "features=[\"fast_commit\"]", "--states", "60", "--length", "2"];
+    all_kept(&rig.crash(&words), &words);
 }
 
 /// Each of these cannot keep its word, for a reason of its own.

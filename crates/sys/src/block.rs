@@ -1,6 +1,6 @@
 //! Block devices (`linux/fs.h`).
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
@@ -64,6 +64,23 @@ pub fn physical_sector_bytes(fd: BorrowedFd<'_>) -> Result<u32> {
 pub fn flush_buffers(fd: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: BLKFLSBUF ignores its argument.
     unsafe { BLKFLSBUF.call_value(fd, 0) }.map(drop)
+}
+
+/// Its number on every architecture (`include/uapi/asm-generic/unistd.h`).
+const CACHESTAT: libc::c_long = 451;
+
+/// How many pages of the device are in the kernel's page cache (`cachestat(2)`, `include/uapi/linux/mman.h`, since Linux
+/// 6.5); nothing where the kernel has no such call.
+#[must_use]
+pub fn cached_pages(fd: BorrowedFd<'_>) -> Option<u64> {
+    // struct cachestat_range: offset and length, 0 for all; struct cachestat: five numbers, the first of them is asked for.
+    let range = [0_u64; 2];
+    let mut stat = [0_u64; 5];
+    // SAFETY: both arrays have the size and layout of the structures that the kernel reads and writes, and live through the call.
+    let done = unsafe {
+        libc::syscall(CACHESTAT, fd.as_raw_fd(), range.as_ptr(), stat.as_mut_ptr(), 0_u32)
+    };
+    (done == 0).then_some(stat[0])
 }
 
 /// Tells the device that `length` bytes from `start` on are not needed any more. What they read as afterwards

@@ -24,6 +24,7 @@ mod ioctl;
 pub mod line_socket;
 pub mod loopdev;
 pub mod mapped_numbers;
+mod mapped_write;
 pub mod memory;
 pub mod memory_limit;
 pub mod mount;
@@ -43,4 +44,5 @@ pub mod xfs;
 
 pub use close::close;
 pub use error::{Error, Result};
+pub use mapped_write::write_mapped;
 pub use sync::{start_write_back, syncfs, write_back};

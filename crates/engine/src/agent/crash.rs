@@ -31,8 +31,10 @@ handlers! { task:
     };
     CrashProgram { program, directory } => run_program(task, &program, &directory.open_to_change()?)?;
     CrashCheck { attempt, check } => check_state(task, &attempt, &check)?;
-    CrashSave { device, file } => task.agent.held
-        .used::<_, HostError>(&device, |_| save(&device, &file))?;
+    CrashSave { device, file } => {
+        task.agent.held.forget_cache(&device)?;
+        task.agent.held.used::<_, HostError>(&device, |_| save(&device, &file))?;
+    };
 }
 
 fn kept<'a>(task: &Task<'a>) -> MutexGuard<'a, Option<CrashTest>> {

@@ -45,7 +45,8 @@ impl Judge for History {
     }
 
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {
-        let floors = self.floors(spec.cut, spec.promises.fsync_names);
+        let mut floors = self.floors(spec.cut, spec.promises.fsync_names);
+        floors.missing.clone_from(&spec.missing);
         Ok(compare(spec, self, &floors, attempt))
     }
 }
@@ -60,12 +61,21 @@ pub fn attempt(
     held: &HeldDevices,
     check: &dyn Fn(&[String]) -> Result<ToolOutput, HostError>,
 ) -> Result<Attempt, HostError> {
+    held.forget_cache(&spec.device)?;
     let log = KernelLog::from_now();
     let mut attempt = Attempt { returned: judge.returned(spec), ..Attempt::default() };
     mounted(spec, judge, held, &mut attempt)?;
     let logged = log.since(&spec.device);
     (attempt.kernel, attempt.oops) = (logged.lines, logged.bug);
+    if let Some(line) = logged.failed {
+        return Err(HostError::file("read or write", &spec.device)(std::io::Error::other(line)));
+    }
+    // What cannot be mounted is said already.
+    let is_mounted = attempt.damage.iter().all(|damage| damage.kind != DamageKind::Mount);
+    let error = logged.error.filter(|_| is_mounted);
+    attempt.damage.extend(error.map(|line| whole(DamageKind::Use, format!("the kernel logged: {line}"))));
     if let Some(argv) = spec.check.as_ref().filter(|_| !attempt.oops) {
+        held.forget_cache(&spec.device)?;
         attempt.checked = true;
         let (checked, check_ns) = timed(|| check(argv));
         attempt.times.check_ns = check_ns;
@@ -294,6 +304,7 @@ mod tests {
             promises: promises(file_system, &[]).unwrap(),
             honest,
             cut: 0,
+            missing: Vec::new(),
             used: false,
             check: None,
             check_timeout_ms: 0,

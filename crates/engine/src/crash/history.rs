@@ -50,6 +50,8 @@ pub struct Floors {
     pub last: usize,
     /// Operations that had returned.
     pub returned: usize,
+    /// Requests of the log before the cut that are not there, or not wholly.
+    pub missing: Vec<u64>,
 }
 
 impl Floors {
@@ -145,7 +147,10 @@ impl History {
                         name = parent(name);
                     }
                 }
-                CrashOperation::Fdatasync { path } => self.promise_file(path, tree, &mut floors),
+                // The unnamed file was synced before it got its name.
+                CrashOperation::Fdatasync { path } | CrashOperation::LinkUnnamed { path, .. } => {
+                    self.promise_file(path, tree, &mut floors);
+                }
                 _ => {}
             }
         }

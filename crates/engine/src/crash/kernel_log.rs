@@ -1,4 +1,4 @@
-//! What the kernel logs about a device, and whether it found a bug of its own.
+//! What the kernel logs about a device, and whether it found an error there, or a bug of its own.
 //!
 //! `/dev/kmsg` gives one record a read: `priority,sequence,time,flags;text` and continuation lines
 //! (Documentation/ABI/testing/dev-kmsg). A reader that was too slow gets `EPIPE` once and goes on. Where the
@@ -21,6 +21,12 @@ const BUGS: [&str; 7] = [
     "watchdog: BUG: ",
 ];
 
+/// What `block/blk-core.c` and `fs/buffer.c` say of a request that a device failed.
+const FAILURES: [&str; 2] = ["error, dev ", "Buffer I/O error on dev "];
+
+/// `KERN_ERR`.
+const ERROR: u32 = 3;
+
 /// Most lines that are kept of one state.
 const MOST_LINES: usize = 20;
 
@@ -41,6 +47,10 @@ pub struct Logged {
     pub lines: Vec<String>,
     /// It has.
     pub bug: bool,
+    /// The first line about the device of level `KERN_ERR` or worse (`include/linux/kern_levels.h`).
+    pub error: Option<String>,
+    /// The first line by which the block layer says that the device failed a request: no file system's fault.
+    pub failed: Option<String>,
 }
 
 impl KernelLog {
@@ -76,20 +86,25 @@ impl KernelLog {
 impl Logged {
     fn note(&mut self, record: &str, device: &str) {
         let Some(text) = record.split_once(';').and_then(|(_, text)| text.lines().next()) else { return };
-        let bug = is_of_kernel(record) && is_bug(text);
+        let level = level(record);
+        let bug = level.is_some() && is_bug(text);
         self.bug |= bug;
-        if (bug || names(text, device)) && self.lines.len() < MOST_LINES {
+        let is_named = names(text, device);
+        if is_named && level.is_some_and(|level| level <= ERROR) {
+            let is_failure = FAILURES.iter().any(|failure| text.contains(failure));
+            let first = if is_failure { &mut self.failed } else { &mut self.error };
+            first.get_or_insert_with(|| text.to_owned());
+        }
+        if (bug || is_named) && self.lines.len() < MOST_LINES {
             self.lines.push(text.to_owned());
         }
     }
 }
 
-/// Whether a record was written by the kernel (facility 0, syslog(2)): root's programs may write others.
-fn is_of_kernel(record: &str) -> bool {
-    record
-        .split_once(',')
-        .and_then(|(priority, _)| priority.parse::<u32>().ok())
-        .is_some_and(|number| number < 8)
+/// The level of a record that was written by the kernel (facility 0, syslog(2)): root's programs may write others.
+fn level(record: &str) -> Option<u32> {
+    let (priority, _) = record.split_once(',')?;
+    priority.parse().ok().filter(|number| *number < 8)
 }
 
 /// Whether the kernel says that it has a bug. What it says of a program that failed begins with the program's name,
@@ -123,12 +138,20 @@ mod tests {
         let mut logged = Logged::default();
         logged.note("6,17468,13553263007,-;XFS (loop6): Ending clean mount\n SUBSYSTEM=x\n", "loop6");
         logged.note("6,17469,13553263008,-;XFS (loop61): Ending clean mount\n", "loop6");
-        logged.note("6,17470,13553263009,-;EXT4-fs error (device loop6): bad\n", "loop6");
+        logged.note("4,17470,13553263009,-;EXT4-fs warning (device loop6): odd\n", "loop6");
+        logged.note("2,17471,13553263009,-;EXT4-fs error (device loop61): bad\n", "loop6");
+        logged.note("11,17471,13553263009,-;EXT4-fs error (device loop6): says a program\n", "loop6");
+        assert_eq!(logged.error, None);
+        logged.note("2,17472,13553263009,-;EXT4-fs error (device loop6): bad\n", "loop6");
+        logged.note("3,17473,13553263009,-;EXT4-fs error (device loop6): worse\n", "loop6");
         logged.note("nonsense", "loop6");
-        assert_eq!(logged.lines, ["XFS (loop6): Ending clean mount", "EXT4-fs error (device loop6): bad"]);
+        assert_eq!(logged.error.as_deref(), Some("EXT4-fs error (device loop6): bad"));
+        assert_eq!((logged.lines.len(), &logged.failed), (5, &None));
+        logged.note("3,17473,1,-;I/O error, dev loop6, sector 8 op 0x0:(READ) flags 0x0", "loop6");
+        assert!(logged.failed.as_deref().is_some_and(|line| line.ends_with("flags 0x0")));
         assert!(!logged.bug);
         logged.note("4,1,2,-;------------[ cut here ]------------\n", "loop6");
-        assert!(logged.bug && logged.lines.len() == 3);
+        assert!(logged.bug && logged.lines.len() == 7);
     }
 
     #[test]

@@ -36,6 +36,7 @@ fn another_was_synced(
             file_at(history, number, path) != file
         }
         CrashOperation::FsyncDirectory { path } => path != directory,
+        CrashOperation::LinkUnnamed { .. } => true,
         _ => false,
     })
 }
@@ -106,11 +107,13 @@ pub fn renamed_file_has_both_names(
     })
 }
 
-/// *`syncfs` leaves overwritten blocks in the cache of the drive*: tree `floor` was promised by `syncfs`, and of
+/// *`syncfs` leaves written blocks in the cache of the drive*: tree `floor` was promised by `syncfs`, and of
 /// each of these blocks of the file the log has the version of that tree, before `syncfs` had returned and with no
-/// flush after it. A block that the log does not have was not written at all, which is another matter.
+/// flush after it, in requests that are missing. A block that the log does not have was not written at all, and one that is not missing
+/// was not lost by the drive, which are other matters.
 pub fn syncfs_without_flush(
     history: &History,
+    floors: &Floors,
     floor: usize,
     file: Identity,
     mut blocks: impl Iterator<Item = u64>,
@@ -120,7 +123,9 @@ pub fn syncfs_without_flush(
     let held = history.held(file, floor, floor);
     let (Some(promise), Some(held)) = (promise, held.last()) else { return false };
     blocks.all(|number| {
-        let version = held.block(number).version;
-        history.log().is_unflushed(file, number * 4096, version, promise.position)
+        let (version, until) = (held.block(number).version, promise.position);
+        let mut requests = history.log().requests(file, number * 4096, version, until);
+        history.log().is_unflushed(file, number * 4096, version, until)
+            && requests.all(|write| floors.missing.contains(&write.entry))
     })
 }

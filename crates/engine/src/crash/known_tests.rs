@@ -13,7 +13,21 @@ fn pattern(history: &History, found: &FoundTree, kind: DamageKind) -> Option<Kno
 }
 
 fn pattern_at(history: &History, cut: u64, found: &FoundTree, kind: DamageKind) -> Option<KnownFinding> {
-    let damage = judge(history, &history.floors(cut, true), found).damage;
+    let missing = history.log().writes.iter().map(|write| write.entry).collect();
+    pattern_without(history, cut, found, kind, missing)
+}
+
+/// The same where only these requests are missing.
+fn pattern_without(
+    history: &History,
+    cut: u64,
+    found: &FoundTree,
+    kind: DamageKind,
+    missing: Vec<u64>,
+) -> Option<KnownFinding> {
+    let mut floors = history.floors(cut, true);
+    floors.missing = missing;
+    let damage = judge(history, &floors, found).damage;
     let damage = damage.iter().find(|damage| damage.kind == kind);
     damage.unwrap_or_else(|| panic!("no damage of {}", kind.name())).pattern
 }
@@ -162,6 +176,32 @@ fn overwritten_blocks_are_lost_by_the_finding_only_where_no_flush_followed_their
     let old = bytes_of(&mut there(&history, 0), "a").clone();
     bytes_of(&mut found, "a")[..4096].copy_from_slice(&old[..4096]);
     assert_eq!(pattern(&history, &found, DamageKind::Content), known);
+}
+
+#[test]
+fn what_the_drive_did_not_lose_is_no_finding_of_syncfs() {
+    let history = overwritten(&["write a 8192", "sync"], &[(12, 0, 2), (13, 1, 2)], &[]);
+    let of = |missing: &[u64]| {
+        pattern_without(&history, 20, &there(&history, 0), DamageKind::Content, missing.to_vec())
+    };
+    assert_eq!(of(&[12, 13]), Some(KnownFinding::XfsSyncfsWithoutFlush));
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&[12]), None);
+    assert_eq!(of(&[13]), None);
+}
+
+#[test]
+fn a_file_that_was_punched_and_synced_by_another_sync_is_a_finding_of_syncfs_too() {
+    let known = Some(KnownFinding::XfsSyncfsWithoutFlush);
+    let load = ["punch a 4096", "write a 4096", "sync"];
+    let history = overwritten(&load, &[(12, 0, 2)], &[]);
+    let mut found = there(&history, 3);
+    let zeros = bytes_of(&mut there(&history, 1), "a").clone();
+    bytes_of(&mut found, "a").clone_from(&zeros);
+    assert_eq!(pattern(&history, &found, DamageKind::Content), known);
+    // Of another size it is another matter.
+    bytes_of(&mut found, "a").truncate(4096);
+    assert_eq!(pattern(&history, &found, DamageKind::Content), None);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, UpdateWay};
 
+use super::data;
 use super::generated::{Dice, Generated, MOST_BLOCKS};
 use super::history::Update;
 use super::sequences;
@@ -15,6 +16,7 @@ pub fn generate(spec: CrashLoadSpec) -> Generated {
         CrashLoad::Update => update(spec, &mut random),
         CrashLoad::Metadata => metadata(spec, &mut random),
         CrashLoad::Sequences => sequences::load(spec.seed, spec.size, &mut random),
+        CrashLoad::Data => data::load(spec, &mut random),
     }
 }
 

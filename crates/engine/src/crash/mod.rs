@@ -12,6 +12,8 @@
 //! | `generated` | what a load is before it is done |
 //! | `load` | the operations of a load |
 //! | `sequences` | those of one load: every short sequence |
+//! | `data` | those of another: random operations on what files hold |
+//! | `free_space` | bytes of a file that is gone where nothing is |
 //! | `perform` | doing them |
 //! | `program` | a program of the user's in the place of all that |
 //! | `oracle` | what is there against what was promised |
@@ -19,6 +21,8 @@
 //! | `kernel_log` | what the kernel said meanwhile |
 
 mod attempt;
+mod data;
+mod free_space;
 mod generated;
 mod history;
 mod kernel_log;
@@ -45,6 +49,7 @@ use crate::disk::{ControlError, VirtualDisk};
 use crate::host::HostError;
 use crate::location::Anchor;
 use generated::Generated;
+use perform::Done;
 
 /// Why a load could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -152,12 +157,15 @@ pub struct CrashTest {
 }
 
 impl CrashTest {
-    /// Makes what the load begins with, durably.
+    /// Makes what the load begins with, durably, on free space that was in use before.
     ///
     /// # Errors
     /// An operation fails.
     pub fn prepare(spec: CrashLoadSpec, directory: &Anchor) -> Result<Self, CrashError> {
         let generated = load::generate(spec);
+        let fill =
+            |errno: Errno| CrashError::Operation { operation: "fill".to_owned(), source: errno.into() };
+        free_space::fill(directory).map_err(fill)?;
         let mut tree = tree::Tree::new(spec.seed);
         for operation in &generated.base {
             perform::perform(directory, &tree, operation).map_err(CrashError::operation(operation))?;
@@ -176,8 +184,11 @@ impl CrashTest {
         disk.ask(call::Mark { name: "load".to_owned() })?;
         let mut history = History::new(self.generated.tree(), self.generated.updates.clone());
         for operation in &self.generated.operations {
-            perform::perform(directory, history.now(), operation)
-                .map_err(CrashError::operation(operation))?;
+            match perform::perform(directory, history.now(), operation) {
+                Ok(Done::Yes) => {}
+                Ok(Done::No) => continue,
+                Err(errno) => return Err(CrashError::operation(operation)(errno)),
+            }
             let position = disk.ask(call::Mark { name: operation.to_string() })?.position;
             history.push(operation, position);
         }

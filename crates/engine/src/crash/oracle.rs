@@ -120,12 +120,14 @@ impl<'a> Judge<'a> {
 
     fn file(&mut self, name: &str, bytes: &[u8], nodes: &[Option<Node>], floor: usize) {
         let mut mildest: Option<Wrong> = None;
+        let mut is_right = false;
         for node in nodes {
             let Some(Node::File(file)) = node else { continue };
             match self.contents(*file, bytes) {
+                // It may be any of those that have the same bytes.
                 Ok(()) => {
+                    is_right = true;
                     self.right.insert(*file);
-                    return;
                 }
                 // Of several the mildest: it may have been that one.
                 Err(found) if mildest.as_ref().is_none_or(|known| found.kind < known.kind) => {
@@ -133,6 +135,9 @@ impl<'a> Judge<'a> {
                 }
                 Err(_) => {}
             }
+        }
+        if is_right {
+            return;
         }
         let earlier = self.history.nodes(name, 0, floor);
         let older = sole_owner(bytes).map(Node::File).filter(|node| !nodes.contains(&Some(*node)));
@@ -156,9 +161,7 @@ impl<'a> Judge<'a> {
         let floor = self.floors.file(file);
         self.contents_since(file, bytes, floor).map_err(|wrong| {
             let synced = self.floors.synced_file(file);
-            let alone = wrong.kind == DamageKind::Content
-                && self.is_overwritten(file, synced, floor)
-                && self.contents_since(file, bytes, synced).is_ok();
+            let alone = wrong.kind == DamageKind::Content && self.contents_since(file, bytes, synced).is_ok();
             if !alone {
                 return wrong;
             }
@@ -169,21 +172,18 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Whether `syncfs` promised every block that is not as promised without a flush after its write.
+    /// Whether the size is as promised, and `syncfs` promised every block that is not without a flush after its write.
     fn is_unflushed(&self, file: Identity, bytes: &[u8], floor: usize) -> bool {
         let held = self.history.held(file, floor, self.floors.last);
-        let wrong = (0..)
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let mut wrong = (0..)
             .zip(bytes.chunks(BLOCK_BYTES))
-            .filter(|(number, block)| !is_one_of(&held, file, *number, block));
-        known::syncfs_without_flush(self.history, floor, file, wrong.map(|(number, _)| number))
-    }
-
-    /// Whether all that was done to a file from one tree to another is that blocks of it were overwritten.
-    fn is_overwritten(&self, file: Identity, from: usize, to: usize) -> bool {
-        let held = self.history.held(file, from, to);
-        let same_size = held.windows(2).all(|pair| pair[0].size_bytes == pair[1].size_bytes);
-        let whole = held.iter().all(|held| held.blocks.iter().all(|block| block.version > 0));
-        held.len() > 1 && same_size && whole
+            .filter(|(number, block)| !is_one_of(&held, file, *number, block))
+            .map(|(number, _)| number)
+            .peekable();
+        held.iter().any(|held| held.size_bytes == size)
+            && wrong.peek().is_some()
+            && known::syncfs_without_flush(self.history, self.floors, floor, file, wrong)
     }
 
     /// Whether a file holds what it did in one of the trees from its floor on.

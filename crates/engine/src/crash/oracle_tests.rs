@@ -30,6 +30,12 @@ fn operation(line: &str) -> CrashOperation {
             CrashOperation::Write { path: word(1), offset_bytes: 0, length_bytes: word(2).parse().unwrap() }
         }
         "truncate" => CrashOperation::Truncate { path: word(1), size_bytes: word(2).parse().unwrap() },
+        "punch" => {
+            CrashOperation::Punch { path: word(1), offset_bytes: 0, length_bytes: word(2).parse().unwrap() }
+        }
+        "allocate" => CrashOperation::Allocate { path: word(1), size_bytes: word(2).parse().unwrap() },
+        "exchange" => CrashOperation::Exchange { from: word(1), to: word(2) },
+        "unnamed" => CrashOperation::LinkUnnamed { path: word(1), length_bytes: word(2).parse().unwrap() },
         "rename" => CrashOperation::Rename { from: word(1), to: word(2) },
         "link" => CrashOperation::Link { from: word(1), to: word(2) },
         "unlink" => CrashOperation::Unlink { path: word(1) },
@@ -67,7 +73,9 @@ pub(super) fn bytes_of<'a>(found: &'a mut FoundTree, path: &str) -> &'a mut Vec<
 
 #[test]
 fn every_tree_that_a_load_went_through_is_right_after_it_and_until_the_next_promise() {
-    for (load, seed) in [(CrashLoad::Metadata, 1), (CrashLoad::Metadata, 2), (CrashLoad::Update, 3)] {
+    let loads =
+        [CrashLoad::Metadata, CrashLoad::Metadata, CrashLoad::Update, CrashLoad::Data, CrashLoad::Data];
+    for (load, seed) in loads.into_iter().zip(1..) {
         let generated =
             generate(CrashLoadSpec { load, size: if load == CrashLoad::Update { 2 } else { 60 }, seed });
         let mut history = History::new(generated.tree(), generated.updates.clone());
@@ -267,4 +275,39 @@ fn a_name_that_the_operation_under_way_may_have_made_is_compared_too() {
     assert_eq!((floors.returned, floors.last), (0, 1));
     let judgement = judge(&history, &floors, &FoundTree::new());
     assert_eq!((judgement.compared, judgement.damage), (1, Vec::new()));
+}
+
+/// Files of zeros say nothing of whose they are.
+#[test]
+fn a_file_of_zeros_may_be_any_of_those_that_a_name_led_to() {
+    let load = [
+        "create a",
+        "allocate a 8192",
+        "fsync a",
+        "create c",
+        "allocate c 8192",
+        "fsync c",
+        "rename a c",
+        "fsync a",
+    ];
+    let history = history(&["create o"], &load[..7]);
+    assert_eq!(damage(&history, 70, true, &there(&history, 7)), []);
+    assert_eq!(damage(&history, 70, true, &there(&history, 6)), []);
+}
+
+#[test]
+fn an_unnamed_file_has_its_content_where_it_has_its_name_and_exchanged_names_lose_no_file() {
+    let base = ["create a", "write a 4096", "create b", "write b 8192"];
+    let one = history(&base, &["unnamed h 5000", "exchange a b"]);
+    for tree in 0..=2 {
+        assert_eq!(damage(&one, if tree == 2 { 20 } else { 10 }, true, &there(&one, tree)), [], "{tree}");
+    }
+    let mut found = there(&one, 1);
+    bytes_of(&mut found, "h").clear();
+    assert_eq!(damage(&one, 10, true, &found), [(DamageKind::Content, "h".to_owned())]);
+    // Half of an exchange: both names lead to one file.
+    let mut found = there(&one, 1);
+    let b = found["b"].clone();
+    found.insert("a".to_owned(), b);
+    assert!(!damage(&one, 20, true, &found).is_empty());
 }

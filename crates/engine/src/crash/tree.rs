@@ -66,6 +66,15 @@ impl Contents {
         }
     }
 
+    fn punch(&mut self, offset_bytes: u64, length_bytes: u64) {
+        let blocks = offset_bytes / BLOCK..(offset_bytes + length_bytes) / BLOCK;
+        for (number, block) in (0..).zip(&mut self.blocks) {
+            if blocks.contains(&number) {
+                *block = Written::HOLE;
+            }
+        }
+    }
+
     /// A block of it; a hole beyond its end.
     pub fn block(&self, number: u64) -> Written {
         self.blocks.get(index(number)).copied().unwrap_or(Written::HOLE)
@@ -110,6 +119,11 @@ impl Tree {
         Self { names: BTreeMap::new(), files: BTreeMap::new(), next_file, next_version: 1 }
     }
 
+    /// The identity that the next file has.
+    pub const fn next_file(&self) -> Identity {
+        self.next_file
+    }
+
     /// The version that the next write writes.
     pub const fn next_version(&self) -> u32 {
         self.next_version
@@ -138,11 +152,35 @@ impl Tree {
                 self.files.insert(file, Contents::default());
                 Some(file)
             }
-            CrashOperation::Write { path, offset_bytes, length_bytes } => {
+            CrashOperation::Write { path, offset_bytes, length_bytes }
+            | CrashOperation::DirectWrite { path, offset_bytes, length_bytes }
+            | CrashOperation::MappedWrite { path, offset_bytes, length_bytes } => {
                 let (file, version) = (self.file(path)?, self.next_version);
                 self.next_version += 1;
                 self.files.get_mut(&file)?.write(*offset_bytes, *length_bytes, version);
                 Some(file)
+            }
+            CrashOperation::LinkUnnamed { path, length_bytes } => {
+                self.apply(&CrashOperation::Create { path: path.clone() })?;
+                let path = path.clone();
+                self.apply(&CrashOperation::Write { path, offset_bytes: 0, length_bytes: *length_bytes })
+            }
+            CrashOperation::Punch { path, offset_bytes, length_bytes } => {
+                let file = self.file(path)?;
+                self.files.get_mut(&file)?.punch(*offset_bytes, *length_bytes);
+                Some(file)
+            }
+            CrashOperation::Allocate { path, size_bytes } => {
+                let file = self.file(path)?;
+                let contents = self.files.get_mut(&file)?;
+                contents.resize(contents.size_bytes.max(*size_bytes));
+                Some(file)
+            }
+            CrashOperation::Exchange { from, to } => {
+                let (one, other) = (*self.names.get(from)?, *self.names.get(to)?);
+                self.names.insert(from.clone(), other);
+                self.names.insert(to.clone(), one);
+                None
             }
             CrashOperation::Truncate { path, size_bytes } => {
                 let file = self.file(path)?;
@@ -167,7 +205,8 @@ impl Tree {
                 self.names.insert(path.clone(), Node::Directory);
                 None
             }
-            CrashOperation::Fsync { .. }
+            CrashOperation::WriteOut { .. }
+            | CrashOperation::Fsync { .. }
             | CrashOperation::Fdatasync { .. }
             | CrashOperation::FsyncDirectory { .. }
             | CrashOperation::Sync => None,

@@ -278,6 +278,7 @@ impl CrashRun {
             promises: self.promises(),
             honest: self.states.drive.keeps_promises(),
             cut: state.cut,
+            missing: state.lost.iter().copied().chain(state.torn.as_ref().map(|torn| torn.entry)).collect(),
             used: inspected,
             check: fsck.map(|fsck| fsck.argv().to_vec()),
             check_timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),

@@ -28,16 +28,27 @@ pub struct BlockLog {
 }
 
 impl BlockLog {
+    /// The requests before position `until` of the log that have a version of a block.
+    pub fn requests(
+        &self,
+        file: u64,
+        offset_bytes: u64,
+        version: u32,
+        until: u64,
+    ) -> impl Iterator<Item = &BlockWrite> + Clone {
+        let is = move |write: &&BlockWrite| {
+            (write.file, write.offset_bytes, write.version) == (file, offset_bytes, version)
+                && write.entry < until
+        };
+        self.writes.iter().filter(is)
+    }
+
     /// Whether a version of a block was given to the drive before position `until` of the log, and nothing
     /// brought it to the medium before that: no flush after its first write, and none of its writes was
     /// forced. False where it was not written at all.
     #[must_use]
     pub fn is_unflushed(&self, file: u64, offset_bytes: u64, version: u32, until: u64) -> bool {
-        let is = |write: &&BlockWrite| {
-            (write.file, write.offset_bytes, write.version) == (file, offset_bytes, version)
-                && write.entry < until
-        };
-        let mut writes = self.writes.iter().filter(is);
+        let mut writes = self.requests(file, offset_bytes, version, until);
         let Some(first) = writes.clone().map(|write| write.entry).min() else { return false };
         let flushed = self.flushes.iter().any(|flush| (first..until).contains(flush));
         !flushed && !writes.any(|write| write.forced)

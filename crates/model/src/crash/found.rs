@@ -144,6 +144,9 @@ pub struct AttemptSpec {
     pub honest: bool,
     /// Requests of the log that were answered before the cut.
     pub cut: u64,
+    /// Those of them that are not there, or not wholly.
+    #[serde(default)]
+    pub missing: Vec<u64>,
     /// Write to it, to see whether it can be used.
     pub used: bool,
     /// The command that checks it after it was unmounted, where that is wanted; status 0: nothing found.

@@ -15,11 +15,14 @@ pub enum CrashLoad {
     /// Short sequences of operations on four files in two directories, each followed by any sync or none: all
     /// of up to three operations, in a random order.
     Sequences,
+    /// Random operations on what files hold: written by calls, directly, through a mapping, written out, punched,
+    /// allocated, exchanged, linked from unnamed files.
+    Data,
 }
 
 impl CrashLoad {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Update, Self::Metadata, Self::Sequences];
+    pub const ALL: [Self; 4] = [Self::Update, Self::Metadata, Self::Sequences, Self::Data];
 
     /// As a flag names it.
     #[must_use]
@@ -28,15 +31,16 @@ impl CrashLoad {
             Self::Update => "update",
             Self::Metadata => "metadata",
             Self::Sequences => "sequences",
+            Self::Data => "data",
         }
     }
 
-    /// Its length unless another is given: rounds of `update`, operations of `metadata`, how many `sequences`.
+    /// Its length unless another is given: rounds of `update`, operations of `metadata` and `data`, how many `sequences`.
     #[must_use]
     pub const fn default_size(self) -> u32 {
         match self {
             Self::Update => 4,
-            Self::Metadata => 200,
+            Self::Metadata | Self::Data => 200,
             Self::Sequences => 100,
         }
     }
@@ -48,7 +52,7 @@ impl CrashLoad {
 pub struct CrashLoadSpec {
     /// Which.
     pub load: CrashLoad,
-    /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata`: operations. Of
+    /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata` and `data`: operations. Of
     /// `sequences`: how many.
     pub size: u32,
     /// Whence all chance comes.
@@ -112,6 +116,45 @@ pub enum CrashOperation {
         /// Bytes.
         length_bytes: u64,
     },
+    /// The same past the page cache (`O_DIRECT`), in whole blocks.
+    DirectWrite {
+        /// The file.
+        path: String,
+        /// First byte, a multiple of 4096.
+        offset_bytes: u64,
+        /// Bytes, a multiple of 4096.
+        length_bytes: u64,
+    },
+    /// The same through a mapping (`mmap`), within the file.
+    MappedWrite {
+        /// The file.
+        path: String,
+        /// First byte, a multiple of 4096.
+        offset_bytes: u64,
+        /// Bytes, up to the end of a block or of the file.
+        length_bytes: u64,
+    },
+    /// Writes the file's data to the drive, as the kernel does in time (`sync_file_range`). Promises nothing.
+    WriteOut {
+        /// The file.
+        path: String,
+    },
+    /// Makes whole blocks a hole (`fallocate`, `FALLOC_FL_PUNCH_HOLE`).
+    Punch {
+        /// The file.
+        path: String,
+        /// First byte, a multiple of 4096.
+        offset_bytes: u64,
+        /// Bytes, a multiple of 4096.
+        length_bytes: u64,
+    },
+    /// Allocates blocks up to a size, which the file has afterwards if it was smaller (`fallocate`).
+    Allocate {
+        /// The file.
+        path: String,
+        /// Size, a multiple of 4096.
+        size_bytes: u64,
+    },
     /// Sets the size.
     Truncate {
         /// The file.
@@ -125,6 +168,20 @@ pub enum CrashOperation {
         from: String,
         /// New name.
         to: String,
+    },
+    /// Exchanges the names of two files (`renameat2`, `RENAME_EXCHANGE`).
+    Exchange {
+        /// One name.
+        from: String,
+        /// The other.
+        to: String,
+    },
+    /// Makes a file without a name (`O_TMPFILE`), writes it, syncs it and then gives it its name.
+    LinkUnnamed {
+        /// Its name.
+        path: String,
+        /// Bytes.
+        length_bytes: u64,
     },
     /// Gives a file one more name.
     Link {
@@ -182,9 +239,17 @@ impl CrashOperation {
     #[must_use]
     pub fn paths(&self) -> (&str, Option<&str>) {
         match self {
-            Self::Rename { from, to } | Self::Link { from, to } => (from, Some(to)),
+            Self::Rename { from, to } | Self::Link { from, to } | Self::Exchange { from, to } => {
+                (from, Some(to))
+            }
             Self::Create { path }
+            | Self::LinkUnnamed { path, .. }
             | Self::Write { path, .. }
+            | Self::DirectWrite { path, .. }
+            | Self::MappedWrite { path, .. }
+            | Self::WriteOut { path }
+            | Self::Punch { path, .. }
+            | Self::Allocate { path, .. }
             | Self::Truncate { path, .. }
             | Self::Unlink { path }
             | Self::Mkdir { path }
@@ -204,7 +269,20 @@ impl std::fmt::Display for CrashOperation {
             Self::Write { path, offset_bytes, length_bytes } => {
                 write!(f, "write {path} {offset_bytes}+{length_bytes}")
             }
+            Self::DirectWrite { path, offset_bytes, length_bytes } => {
+                write!(f, "write-direct {path} {offset_bytes}+{length_bytes}")
+            }
+            Self::MappedWrite { path, offset_bytes, length_bytes } => {
+                write!(f, "write-mapped {path} {offset_bytes}+{length_bytes}")
+            }
+            Self::WriteOut { path } => write!(f, "write-out {path}"),
+            Self::Punch { path, offset_bytes, length_bytes } => {
+                write!(f, "punch {path} {offset_bytes}+{length_bytes}")
+            }
+            Self::Allocate { path, size_bytes } => write!(f, "allocate {path} {size_bytes}"),
             Self::Truncate { path, size_bytes } => write!(f, "truncate {path} {size_bytes}"),
+            Self::Exchange { from, to } => write!(f, "exchange {from} {to}"),
+            Self::LinkUnnamed { path, length_bytes } => write!(f, "link-unnamed {path} 0+{length_bytes}"),
             Self::Rename { from, to } => write!(f, "rename {from} {to}"),
             Self::Link { from, to } => write!(f, "link {from} {to}"),
             Self::Unlink { path } => write!(f, "unlink {path}"),

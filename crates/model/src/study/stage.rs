@@ -363,11 +363,11 @@ pub struct PowerCutsStage {
     pub when: Vec<String>,
     /// What is done before the cut: `update` replaces files in the ways that applications do it, `metadata`
     /// does random operations on names and files, `sequences` goes through short sequences of operations with any
-    /// sync between them.
+    /// sync between them, `data` does random operations on what files hold.
     #[serde(default)]
     pub load: CrashLoad,
-    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata`, how many `sequences`; absent:
-    /// 4, 200 and 100.
+    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata` and `data`, how many `sequences`;
+    /// absent: 4, 200 and 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
     /// What the drive does with what it was given.
