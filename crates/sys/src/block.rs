@@ -77,9 +77,7 @@ pub fn cached_pages(fd: BorrowedFd<'_>) -> Option<u64> {
     let range = [0_u64; 2];
     let mut stat = [0_u64; 5];
     // SAFETY: both arrays have the size and layout of the structures that the kernel reads and writes, and live through the call.
-    let done = unsafe {
-        libc::syscall(CACHESTAT, fd.as_raw_fd(), range.as_ptr(), stat.as_mut_ptr(), 0_u32)
-    };
+    let done = unsafe { libc::syscall(CACHESTAT, fd.as_raw_fd(), range.as_ptr(), stat.as_mut_ptr(), 0_u32) };
     (done == 0).then_some(stat[0])
 }
 

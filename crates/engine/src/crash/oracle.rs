@@ -119,8 +119,9 @@ impl<'a> Judge<'a> {
     }
 
     fn file(&mut self, name: &str, bytes: &[u8], nodes: &[Option<Node>], floor: usize) {
-        let mut mildest: Option<Wrong> = None;
+        let mut mildest: Option<(bool, Wrong)> = None;
         let mut is_right = false;
+        let owners = owners(bytes);
         for node in nodes {
             let Some(Node::File(file)) = node else { continue };
             match self.contents(*file, bytes) {
@@ -129,11 +130,13 @@ impl<'a> Judge<'a> {
                     is_right = true;
                     self.right.insert(*file);
                 }
-                // Of several the mildest: it may have been that one.
-                Err(found) if mildest.as_ref().is_none_or(|known| found.kind < known.kind) => {
-                    mildest = Some(found);
+                // Of several one whose blocks are there, and of these the mildest: it may have been that one.
+                Err(found) => {
+                    let rank = (!owners.contains(file), found.kind);
+                    if mildest.as_ref().is_none_or(|(is_other, known)| rank < (*is_other, known.kind)) {
+                        mildest = Some((rank.0, found));
+                    }
                 }
-                Err(_) => {}
             }
         }
         if is_right {
@@ -151,7 +154,7 @@ impl<'a> Judge<'a> {
                 let what = format!("{what}{removed}");
                 self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
             }
-            (Some(wrong), _) => self.matched(name, wrong),
+            (Some((_, wrong)), _) => self.matched(name, wrong),
             (None, _) => self.damage(DamageKind::Name, name, self.since(floor, "is there")),
         }
     }

@@ -311,3 +311,17 @@ fn an_unnamed_file_has_its_content_where_it_has_its_name_and_exchanged_names_los
     found.insert("a".to_owned(), b);
     assert!(!damage(&one, 20, true, &found).is_empty());
 }
+
+/// The old file, with bytes of somebody in a block that was never synced, is not the new one with zeros.
+#[test]
+fn a_file_is_judged_by_the_one_whose_blocks_it_has() {
+    let base = ["create a", "write a 12288", "punch a 4096"];
+    let history = history(&base, &["truncate a 16384", "rename a b", "unnamed a 4096"]);
+    let mut found = there(&history, 1);
+    let mut other = vec![0; 4096];
+    fsage_content::fill(&mut other, u64::MAX, 0, 1);
+    bytes_of(&mut found, "a")[12288..].copy_from_slice(&other);
+    let kinds: Vec<DamageKind> =
+        damage(&history, 20, true, &found).into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, [DamageKind::Foreign]);
+}

@@ -10,6 +10,9 @@
 //! rely that go past it. Here nobody is last, so that is done before and after each use of one that is not
 //! mounted ([`HeldDevices::used`]).
 //!
+//! Power cuts need the last closing itself, because flushing keeps some pages ([`HeldDevices::forget_cache`]): the device
+//! is open to nobody for a moment then, and compared with what it was when it is opened again.
+//!
 //! Limit: root can still swap the file below a read-only loop device (`LOOP_CHANGE_FD`) between a check and
 //! what follows it.
 
