@@ -47,6 +47,7 @@ impl Judge for History {
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {
         let mut floors = self.floors(spec.cut, spec.promises.fsync_names);
         floors.missing.clone_from(&spec.missing);
+        floors.promises = Some(spec.promises);
         Ok(compare(spec, self, &floors, attempt))
     }
 }

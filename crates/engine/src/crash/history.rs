@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use fsage_model::crash::{BlockLog, CrashOperation, LoadStep, UpdateWay};
+use fsage_model::crash::{BlockLog, CrashOperation, LoadStep, Promises, UpdateWay};
 
 use super::tree::{Contents, Identity, Node, Tree, parent};
 
@@ -52,6 +52,8 @@ pub struct Floors {
     pub returned: usize,
     /// Requests of the log before the cut that are not there, or not wholly.
     pub missing: Vec<u64>,
+    /// What the file system promises; nothing: everything counts alike.
+    pub promises: Option<Promises>,
 }
 
 impl Floors {

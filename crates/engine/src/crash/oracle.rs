@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
     }
 
     fn file(&mut self, name: &str, bytes: &[u8], nodes: &[Option<Node>], floor: usize) {
-        let mut mildest: Option<(bool, Wrong)> = None;
+        let mut mildest: Option<((bool, bool, DamageKind), Wrong)> = None;
         let mut is_right = false;
         let owners = owners(bytes);
         for node in nodes {
@@ -130,11 +130,13 @@ impl<'a> Judge<'a> {
                     is_right = true;
                     self.right.insert(*file);
                 }
-                // Of several one whose blocks are there, and of these the mildest: it may have been that one.
+                // Of several one whose blocks are there, and of these the one with the mildest damage, which nobody excludes if there
+                // is such: it may have been that one.
                 Err(found) => {
-                    let rank = (!owners.contains(file), found.kind);
-                    if mildest.as_ref().is_none_or(|(is_other, known)| rank < (*is_other, known.kind)) {
-                        mildest = Some((rank.0, found));
+                    let excluded = self.floors.promises.is_none_or(|promises| promises.exclude(found.kind));
+                    let rank = (!owners.contains(file), excluded, found.kind);
+                    if mildest.as_ref().is_none_or(|(known, _)| rank < *known) {
+                        mildest = Some((rank, found));
                     }
                 }
             }

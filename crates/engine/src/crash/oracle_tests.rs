@@ -324,4 +324,13 @@ fn a_file_is_judged_by_the_one_whose_blocks_it_has() {
     let kinds: Vec<DamageKind> =
         damage(&history, 20, true, &found).into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [DamageKind::Foreign]);
+    // Without a block that says whose it is, by what is not excluded.
+    let mut found = there(&history, 1);
+    for block in bytes_of(&mut found, "a").chunks_mut(4096).skip(1) {
+        fsage_content::fill(block, u64::MAX, 0, 1);
+    }
+    let mut floors = history.floors(20, true);
+    assert_eq!(judge(&history, &floors, &found).damage[0].kind, DamageKind::Content);
+    floors.promises = fsage_model::crash::promises("ext4", &["data=writeback".to_owned()]);
+    assert_eq!(judge(&history, &floors, &found).damage[0].kind, DamageKind::Foreign);
 }
