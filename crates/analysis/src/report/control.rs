@@ -13,7 +13,8 @@
 //!   they took the measure's clock says (`extra_factor`). One that is as large as it may be and too noisy to be found
 //!   tells nothing; one whose interval misses the real size by more than `CLOSE` fails.
 //!
-//! Where a control fails, no claim is judged. Fewer than three repeats ([`SEEDS`]) tell nothing.
+//! Where a control fails, no claim is judged. Fewer than three repeats ([`SEEDS`]) tell nothing, and neither does an A/A pair of
+//! which no measure could be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -338,8 +339,12 @@ pub fn summary(rows: &[Row]) -> Option<Summary> {
     let of = |kind: Kind| rows.iter().filter(move |row| row.kind == kind && row.is_told());
     let measures = || of(Kind::Same).filter(|row| row.margin.is_some());
     let outcomes = || rows.iter().map(Row::outcome);
+    // Counts that agree say nothing of the times that the answer is about.
+    let is_without_measure = of(Kind::Same).next().is_some() && measures().next().is_none();
     let verdict = if outcomes().any(|outcome| outcome == Outcome::Fails) {
         "failed"
+    } else if is_without_measure {
+        "cannot tell"
     } else if rows.iter().any(Row::is_told) && !rows.iter().any(|row| row.is_told() && !row.passes()) {
         "passed"
     } else {
@@ -424,7 +429,7 @@ impl Summary {
                 counted(self.same, "number"),
                 if self.alarms == 1 { "1 differs".to_owned() } else { format!("{} differ", self.alarms) },
                 self.alarms_corrected,
-                self.equality().unwrap_or_default()
+                self.equality().unwrap_or_else(|| ", and none of them is a measure's".to_owned())
             ));
         }
         parts.extend(self.slow.words("the known slowdown"));
