@@ -89,20 +89,10 @@ fn do_it(directory: &Anchor, tree: &Tree, operation: &CrashOperation) -> Result<
         }
         CrashOperation::WriteOut { path } => write_back(open(path, OFlags::WRONLY)?.as_fd()).map_err(plain),
         CrashOperation::Punch { path, offset_bytes, length_bytes } => {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let file = open(path, OFlags::WRONLY)?;
-            match fallocate(&file, flags, *offset_bytes, *length_bytes) {
-                Err(Errno::OPNOTSUPP) => zero(tree, path, file, *offset_bytes, *length_bytes),
-                done => done,
-            }
+            punch(open(path, OFlags::WRONLY)?, size(tree, path), *offset_bytes, *length_bytes)
         }
         CrashOperation::Allocate { path, size_bytes } => {
-            let (file, held) =
-                (open(path, OFlags::WRONLY)?, tree.contents(path).map_or(0, |held| held.size_bytes));
-            match fallocate(&file, FallocateFlags::empty(), 0, *size_bytes) {
-                Err(Errno::OPNOTSUPP) => ftruncate(file, held.max(*size_bytes)),
-                done => done,
-            }
+            allocate(open(path, OFlags::WRONLY)?, size(tree, path), *size_bytes)
         }
         CrashOperation::Truncate { path, size_bytes } => ftruncate(open(path, OFlags::WRONLY)?, *size_bytes),
         CrashOperation::Rename { from, to } => {
@@ -147,11 +137,28 @@ fn content(tree: &Tree, file: Option<Identity>, offset: u64, length: u64) -> Res
     Ok(bytes)
 }
 
-/// Writes zeros to a range, as far as the file goes.
-fn zero(tree: &Tree, path: &str, file: impl AsFd, offset: u64, length: u64) -> Result<(), Errno> {
-    let size = tree.contents(path).map_or(0, |held| held.size_bytes);
-    let length = (offset + length).min(size).saturating_sub(offset);
-    write_all(file, &vec![0; usize::try_from(length).map_err(|_| Errno::FBIG)?], offset)
+/// The size of a file.
+fn size(tree: &Tree, path: &str) -> u64 {
+    tree.contents(path).map_or(0, |held| held.size_bytes)
+}
+
+/// Makes a hole in a file of `size` bytes, or writes zeros as far as it goes.
+fn punch(file: impl AsFd, size: u64, offset: u64, length: u64) -> Result<(), Errno> {
+    match fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length) {
+        Err(Errno::OPNOTSUPP) => {
+            let length = (offset + length).min(size).saturating_sub(offset);
+            write_all(file, &vec![0; usize::try_from(length).map_err(|_| Errno::FBIG)?], offset)
+        }
+        done => done,
+    }
+}
+
+/// Allocates `wanted` bytes of a file of `size`, or makes it that long.
+fn allocate(file: impl AsFd, size: u64, wanted: u64) -> Result<(), Errno> {
+    match fallocate(&file, FallocateFlags::empty(), 0, wanted) {
+        Err(Errno::OPNOTSUPP) => ftruncate(file, size.max(wanted)),
+        done => done,
+    }
 }
 
 fn write_all(file: impl AsFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
