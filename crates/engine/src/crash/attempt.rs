@@ -68,7 +68,7 @@ pub fn attempt(
     mounted(spec, judge, held, &mut attempt)?;
     let logged = log.since(&spec.device);
     (attempt.kernel, attempt.oops) = (logged.lines, logged.bug);
-    if let Some(line) = logged.failed {
+    if let Some(line) = logged.failed.filter(|_| !attempt.oops) {
         return Err(HostError::file("read or write", &spec.device)(std::io::Error::other(line)));
     }
     // What cannot be mounted is said already.

@@ -21,8 +21,11 @@ const BUGS: [&str; 7] = [
     "watchdog: BUG: ",
 ];
 
-/// What `block/blk-core.c` and `fs/buffer.c` say of a request that a device failed.
-const FAILURES: [&str; 2] = ["error, dev ", "Buffer I/O error on dev "];
+/// How lines begin by which `block/blk-core.c` and `fs/buffer.c` say that a device failed a request.
+const FAILURES: [&str; 2] = ["I/O error, dev ", "Buffer I/O error on dev "];
+
+/// How the lines of file systems begin. Others may hold words of any user (names of processes, arguments of mounts).
+const FILE_SYSTEMS: [&str; 5] = ["EXT4-fs ", "EXT2-fs ", "EXT3-fs ", "XFS (", "BTRFS "];
 
 /// `KERN_ERR`.
 const ERROR: u32 = 3;
@@ -91,9 +94,12 @@ impl Logged {
         self.bug |= bug;
         let is_named = names(text, device);
         if is_named && level.is_some_and(|level| level <= ERROR) {
-            let is_failure = FAILURES.iter().any(|failure| text.contains(failure));
-            let first = if is_failure { &mut self.failed } else { &mut self.error };
-            first.get_or_insert_with(|| text.to_owned());
+            let begins = |all: &[&str]| all.iter().any(|begin| text.starts_with(begin));
+            if begins(&FAILURES) {
+                self.failed.get_or_insert_with(|| text.to_owned());
+            } else if begins(&FILE_SYSTEMS) {
+                self.error.get_or_insert_with(|| text.to_owned());
+            }
         }
         if (bug || is_named) && self.lines.len() < MOST_LINES {
             self.lines.push(text.to_owned());
@@ -147,6 +153,10 @@ mod tests {
         logged.note("nonsense", "loop6");
         assert_eq!(logged.error.as_deref(), Some("EXT4-fs error (device loop6): bad"));
         assert_eq!((logged.lines.len(), &logged.failed), (5, &None));
+        let mut others = Logged::default();
+        others.note("3,1,1,-;overlayfs: failed to resolve '/x I/O error, dev loop6': -2\n", "loop6");
+        others.note("3,1,1,-;Memory cgroup out of memory: Killed process 9 (loop6) total-vm:8kB\n", "loop6");
+        assert_eq!((&others.failed, &others.error), (&None, &None), "words of any user");
         logged.note("3,17473,1,-;I/O error, dev loop6, sector 8 op 0x0:(READ) flags 0x0", "loop6");
         assert!(logged.failed.as_deref().is_some_and(|line| line.ends_with("flags 0x0")));
         assert!(!logged.bug);
