@@ -1,6 +1,6 @@
 //! What a load is, before it is done, and the chance that it is drawn with.
 
-use fsage_model::crash::CrashOperation;
+use fsage_model::crash::{CrashLoadSpec, CrashOperation};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -24,6 +24,23 @@ pub struct Generated {
 }
 
 impl Generated {
+    /// A load of `spec.size` random operations; `next` draws one that can be done on the tree before it, or none.
+    pub fn random(
+        spec: CrashLoadSpec,
+        base: Vec<CrashOperation>,
+        random: &mut Dice,
+        next: fn(&Tree, &mut Dice) -> Option<CrashOperation>,
+    ) -> Self {
+        let mut generated = Self { seed: spec.seed, base, operations: Vec::new(), updates: Vec::new() };
+        let mut tree = generated.tree();
+        while generated.operations.len() < usize::try_from(spec.size).unwrap_or(0) {
+            let Some(operation) = next(&tree, random) else { continue };
+            tree.apply(&operation);
+            generated.operations.push(operation);
+        }
+        generated
+    }
+
     /// The tree that it begins with.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new(self.seed);

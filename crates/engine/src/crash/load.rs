@@ -89,14 +89,7 @@ fn metadata(spec: CrashLoadSpec, random: &mut Dice) -> Generated {
         base.extend([create(path), write(path, random.size())]);
     }
     base.push(CrashOperation::Sync);
-    let mut generated = Generated { seed: spec.seed, base, operations: Vec::new(), updates: Vec::new() };
-    let mut tree = generated.tree();
-    while generated.operations.len() < usize::try_from(spec.size).unwrap_or(0) {
-        let Some(operation) = next(&tree, random) else { continue };
-        tree.apply(&operation);
-        generated.operations.push(operation);
-    }
-    generated
+    Generated::random(spec, base, random, next)
 }
 
 /// An operation that can be done on this tree; none where what was drawn cannot.
