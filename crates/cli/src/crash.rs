@@ -4,14 +4,14 @@ mod program;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use fsage_disk::media::Resolve as _;
 use fsage_model::crash::{
-    CACHE_BYTES, CrashLoad, CrashLoadSpec, CrashReport, CrashSpec, DriveBehaviour, Failing, TimeSummary,
-    UpdateOutcome, at_most,
+    CACHE_BYTES, CrashLoad, CrashLoadSpec, CrashReport, CrashScript, CrashScriptError, CrashSpec,
+    DriveBehaviour, Failing, TimeSummary, UpdateOutcome, at_most,
 };
 use fsage_model::disk::{DiskCpu, DiskTime};
 use fsage_model::escape;
@@ -26,6 +26,9 @@ use super::terminal::Terminal;
 use super::text;
 use fsage_lab::crash::{CrashRun, CrashWork, Watch};
 use fsage_lab::filesystem::Registry;
+
+/// Longest script that is read: ten thousand operations with long names.
+const LONGEST_SCRIPT_BYTES: u64 = 4 << 20;
 
 /// Arguments of `fsage crash`.
 #[derive(Debug, Args)]
@@ -46,6 +49,7 @@ Examples:
   sudo fsage crash --fs ext4 --drive lying --states 100
   sudo fsage crash --fs ext4 --mount data=writeback --load metadata
   sudo fsage crash --fs ext4 --mkfs journal=false
+  sudo fsage crash --fs btrfs --script docs/examples/crash/known/btrfs-renamed-file-has-both-names
   sudo fsage crash --fs xfs --check ./check.sh --keep failing -- ./load.sh")]
 pub struct CrashArgs {
     /// File system: ext2, ext3, ext4, xfs, btrfs
@@ -81,6 +85,9 @@ pub struct CrashArgs {
     /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100)
     #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
+    /// Operations as the load, one per line as reports print them; those before a line `---` are done and synced first
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "length", "program"])]
+    pub script: Option<PathBuf>,
     /// Size of the volume
     #[arg(long, value_name = "SIZE", default_value = "320MiB")]
     pub size: Bytes,
@@ -225,6 +232,9 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
     if let Some(program) = program::resolve(args)? {
         return Ok(CrashWork::Program(Box::new(program)));
     }
+    if let Some(path) = &args.script {
+        return Ok(CrashWork::Script(Box::new(script(path)?)));
+    }
     let load = match args.load {
         LoadChoice::Update => CrashLoad::Update,
         LoadChoice::Metadata => CrashLoad::Metadata,
@@ -233,6 +243,16 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
     };
     let size = args.length.unwrap_or_else(|| load.default_size());
     Ok(CrashWork::Load(CrashLoadSpec { load, size, seed: args.seed }))
+}
+
+/// The operations of a file.
+fn script(path: &Path) -> Result<CrashScript, Problem> {
+    let said = || format!("`--script {}` cannot be used", path.display());
+    let hint = "write one operation per line, such as `create a` (docs/power.md)";
+    let text = fsage_sys::input::read_text(path, LONGEST_SCRIPT_BYTES);
+    let text = text.map_err(|error| Problem::new(EXIT_USAGE, said()).because(&error).hint(hint))?;
+    text.parse()
+        .map_err(|error: CrashScriptError| Problem::new(EXIT_USAGE, said()).because(&error).hint(hint))
 }
 
 /// Says how far it is every few seconds, and ends at a signal.
@@ -328,7 +348,7 @@ fn survival(report: &CrashReport) -> String {
 
 fn coverage(report: &CrashReport) -> String {
     let coverage = &report.coverage;
-    let load = report.load.map_or("", |load| load.load.name());
+    let load = report.load.map_or("script", |load| load.load.name());
     let mut words = report.program.as_ref().map_or_else(
         || format!("\nload {load}: {} operations, ", report.operations),
         |program| format!("\n{}, ", program::what(program)),

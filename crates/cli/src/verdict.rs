@@ -160,6 +160,7 @@ mod tests {
         let free = FreeSpace {
             method: FreeSpaceMethod::Getfsmap,
             caveat: String::new(),
+            is_estimate: false,
             extents: 2,
             bytes: 100,
             largest_bytes: 60,

@@ -221,3 +221,66 @@ fn what_a_killed_run_held_is_released_by_clean_or_the_next_run() {
         all_kept(&rig.crash(&words), &words);
     }
 }
+
+/// Workloads that somebody wrote down: what this kernel has is told from what older ones had, and all of them are kept on ext4.
+#[test]
+fn workloads_that_broke_file_systems_are_told_by_what_they_break_here() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/crash/known");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let has_them = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().starts_with("6.18.");
+    assert!(paths.len() >= 20, "{paths:?}");
+    for path in &paths {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let path = path.to_str().unwrap();
+        for file_system in ["ext4", "btrfs"] {
+            let words = ["--fs", file_system, "--states", "20", "--check-every", "2", "--script", path];
+            let (code, report) = rig.crash(&words);
+            let tried = count(&report, "tried");
+            println!("{name} on {file_system}: {} of {tried} kept, {}", report["ok"], report["findings"]);
+            let known: Vec<&str> = report["findings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|finding| finding[0].as_str().unwrap())
+                .collect();
+            // What is known of this kernel comes up; what nobody knows would be news.
+            assert_eq!(
+                count(&report, "broken"),
+                count(&report, "known"),
+                "{name} on {file_system}: {report}"
+            );
+            if file_system == "btrfs" && KNOWN.contains(&name) && has_them {
+                assert!(code == 5 && known.contains(&name), "{name}: {report}");
+            } else if file_system != "btrfs" {
+                assert_eq!((code, known.len()), (0, 0), "{name} on {file_system}: {report}");
+            }
+        }
+    }
+}
+
+/// Findings on Linux 6.18; a later one may have them fixed.
+const KNOWN: [&str; 4] = [
+    "btrfs-renamed-directory-has-old-name",
+    "btrfs-renamed-file-has-both-names",
+    "btrfs-replaced-file-returns",
+    "btrfs-replaced-name-is-gone",
+];
+
+#[test]
+fn a_script_that_cannot_be_done_is_refused_with_its_reason() {
+    let Some(rig) = Rig::new() else { return };
+    let write = |text: &str| std::fs::write(rig.scratch.path().join("script"), text).unwrap();
+    let refused = |why: &str| {
+        let output = rig.fsage(&["crash", "--script", "script"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(why), "{why}: {}", said(&output));
+        rig.nothing_left();
+    };
+    refused("No such file");
+    write("create a\nremove a\n");
+    refused("line 2: `remove` is no operation");
+    write("create a\n---\nrename b a\n");
+    refused("`rename b a` cannot be done: b is not there");
+}

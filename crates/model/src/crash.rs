@@ -10,6 +10,7 @@ mod operation;
 mod program;
 mod promise;
 mod report;
+mod script;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ pub use program::{
 };
 pub use promise::{Promises, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};
+pub use script::{CrashScript, CrashScriptError, LARGEST_SCRIPTED_FILE_BYTES};
 
 /// What a drive does with what it was given, as far as a power cut shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -27,6 +27,9 @@ pub struct FreeSpace {
     pub method: FreeSpaceMethod,
     /// What the reader must know about it; empty when exact.
     pub caveat: String,
+    /// Whether free extents may be missing here, or counted that are not free.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_estimate: bool,
     /// Free extents.
     pub extents: u64,
     /// Free bytes.

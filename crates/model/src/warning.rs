@@ -32,6 +32,8 @@ pub enum Invalidates {
     FreeSpace,
     /// Counts and sums of block requests.
     Requests,
+    /// Ratios of the full volume of a `lockstep` stage to the others.
+    Fullness,
     /// Every number of the trial, or of the measure that it was raised for.
     Everything,
 }
@@ -47,6 +49,7 @@ impl Invalidates {
             Self::Tails => "p99.9, maximum",
             Self::FreeSpace => "free space",
             Self::Requests => "request counts",
+            Self::Fullness => "fullness",
             Self::Everything => "everything",
         }
     }
@@ -176,6 +179,10 @@ warning_kinds! {
         "More than 32, and more than 0.1 %, of the operations of a `lockstep` stage found no free space on the leader.",
         "They were skipped on all volumes: the tree has less data than the workload specifies.",
         Nothing;
+    NotFull = "not-full",
+        "Operations of a `lockstep` stage found no room on the leader although no more than 85 % of it was in use after any round.",
+        "Something else than room for data ran out, such as inodes or room for metadata: what the leader is compared with says nothing about a full volume.",
+        Fullness;
     StillBusy = "still-busy",
         "The device of a volume in a `lockstep` stage was not idle 5 s after its turn.",
         "The rest of its work is included in the times of the volume whose turn came next.",

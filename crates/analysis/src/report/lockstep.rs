@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::factor;
 use super::text::rounded;
 use super::view::{Trial, View};
+use crate::stats::doubt;
 use crate::stats::evidence::level;
 use crate::stats::{Estimate, Evidence};
 
@@ -122,6 +123,8 @@ pub struct Cost {
     pub estimate: Estimate,
     /// The first trial: its index in [`View::trials`].
     pub trial: usize,
+    /// A trial says that its full volume was not full, which this compares.
+    pub not_full: bool,
 }
 
 /// Every ratio of every kind of trial.
@@ -154,6 +157,7 @@ pub fn costs(view: &View) -> Vec<Cost> {
                 above: above.to_owned(),
                 below: below.to_owned(),
                 estimate,
+                not_full: chosen.iter().any(|trial| doubt::is_not_full(trial, name)),
                 trial: first,
             });
         }

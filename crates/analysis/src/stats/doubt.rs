@@ -78,6 +78,13 @@ pub fn invalidated(trials: &[&Evidence], metric: &str) -> Option<String> {
     Some(format!("`{first}` invalidates `{metric}` in {count} of {} trials", trials.len()))
 }
 
+/// Whether a trial says that its full volume was not full, which a metric compares.
+#[must_use]
+pub fn is_not_full(trial: &Evidence, metric: &str) -> bool {
+    let is_of = |doubt: &&Doubt| doubt.kind.invalidates() == Invalidates::Fullness;
+    trial.doubts.iter().filter(is_of).any(|doubt| doubt.covers(trial, metric))
+}
+
 /// What makes a metric of a trial unfit.
 fn kind_against<'a>(trial: &'a Evidence, metric: &str) -> Option<&'a WarningKind> {
     trial.doubts.iter().find(|doubt| doubt.covers(trial, metric)).map(|doubt| &doubt.kind)
@@ -91,7 +98,10 @@ impl Doubt {
         let invalidates = self.kind.invalidates();
         let concerns = match &self.measure {
             Some(measure) => named(measure),
-            None => invalidates == Invalidates::Everything || !registry().iter().any(|line| named(line.name)),
+            None => {
+                matches!(invalidates, Invalidates::Everything | Invalidates::Fullness)
+                    || !registry().iter().any(|line| named(line.name))
+            }
         };
         concerns && is_of(invalidates, trial, metric)
     }
@@ -111,7 +121,23 @@ fn is_of(invalidates: Invalidates, trial: &Evidence, name: &str) -> bool {
         Invalidates::Tails => [metric::P999_NS, metric::MAX_NS].iter().any(|tail| name.ends_with(tail)),
         Invalidates::FreeSpace => name.split('.').any(|part| part == "free"),
         Invalidates::Requests => REQUESTS.iter().any(|end| name.ends_with(end)),
+        Invalidates::Fullness => is_of_fullness(trial, name),
         Invalidates::Everything => true,
+    }
+}
+
+/// Whether a metric compares the leader of the trial's lock-step with another volume.
+fn is_of_fullness(trial: &Evidence, name: &str) -> bool {
+    let stages = trial.spec.get("stage").and_then(serde_json::Value::as_array);
+    let leader = stages
+        .into_iter()
+        .flatten()
+        .find(|stage| stage.get("kind").is_some_and(|kind| kind == "lockstep"))
+        .and_then(|stage| stage.get("leader")?.as_str())
+        .unwrap_or("full");
+    match metric::over_parts(name) {
+        Some((above, ..)) => above == leader,
+        None => name.starts_with(&metric::use_over_fullness("")),
     }
 }
 
@@ -159,6 +185,10 @@ mod tests {
         assert_eq!(covered(TooFewSamples, None, false), ["latency.create.p999_ns"]);
         assert_eq!(covered(FragmentationEstimate, None, false), ["free.extents"]);
         assert_eq!(covered(NotInPlace, None, true).len(), 8);
+        assert_eq!(
+            covered(WarningKind::NotFull, None, true),
+            ["full_over_empty.grep", "full_over_empty.write"]
+        );
         let two = trial(Doubt { kind: CpuBound, measure: None }, false);
         let fine = Evidence { doubts: Vec::new(), ..two.clone() };
         let said = invalidated(&[&fine, &two], "latency.create.mean_ns").unwrap();

@@ -94,6 +94,7 @@ fn free_space(age: f64, pieces: f64, noise: &mut Noise) -> FreeSpace {
     FreeSpace {
         method: FreeSpaceMethod::Getfsmap,
         caveat: String::new(),
+        is_estimate: false,
         extents: histogram.count.iter().sum(),
         bytes: histogram.bytes.iter().sum(),
         largest_bytes: to_u64((1.0 - age).mul_add(600e6, 12e6)),

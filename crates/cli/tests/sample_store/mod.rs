@@ -167,6 +167,7 @@ fn probe(n: u64, base: f64, full: f64) -> Probe {
         free_space: Some(FreeSpace {
             method: FreeSpaceMethod::Getfsmap,
             caveat: String::new(),
+            is_estimate: false,
             extents,
             bytes: free_histogram.bytes.iter().sum(),
             largest_bytes: 1 << 26,

@@ -19,6 +19,10 @@ handlers! { task:
         let prepared = CrashTest::prepare(load, &directory.make()?)?;
         *kept(task) = Some(prepared);
     };
+    CrashPrepareScript { script, seed, directory } => {
+        let prepared = CrashTest::prepare_script(&script, seed, &directory.make()?)?;
+        *kept(task) = Some(prepared);
+    };
     CrashLoad { directory } => {
         let mut test = kept(task);
         let test = test.as_mut().ok_or(CrashError::Order { what: "prepared" })?;

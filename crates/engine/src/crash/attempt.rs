@@ -66,21 +66,17 @@ pub fn attempt(
     let log = KernelLog::from_now();
     let mut attempt = Attempt { returned: judge.returned(spec), ..Attempt::default() };
     mounted(spec, judge, held, &mut attempt)?;
-    let logged = log.since(&spec.device);
-    (attempt.kernel, attempt.oops) = (logged.lines, logged.bug);
-    if let Some(line) = logged.failed.filter(|_| !attempt.oops) {
-        return Err(HostError::file("read or write", &spec.device)(std::io::Error::other(line)));
-    }
-    // What cannot be mounted is said already.
     let is_mounted = attempt.damage.iter().all(|damage| damage.kind != DamageKind::Mount);
-    let error = logged.error.filter(|_| is_mounted);
-    attempt.damage.extend(error.map(|line| whole(DamageKind::Use, format!("the kernel logged: {line}"))));
+    note(&log, spec, &mut attempt)?;
     if let Some(argv) = spec.check.as_ref().filter(|_| !attempt.oops) {
         held.forget_cache(&spec.device)?;
         attempt.checked = true;
         let (checked, check_ns) = timed(|| check(argv));
         attempt.times.check_ns = check_ns;
         attempt.damage.extend(check_damage(checked)?);
+    }
+    if spec.used && is_mounted && !attempt.oops {
+        emptied(spec, held, &mut attempt)?;
     }
     attempt.damage.sort_by_key(|damage| damage.kind);
     attempt.class = class(&attempt, spec);
@@ -119,6 +115,39 @@ fn mounted(
     unmounted?;
     // The next state would be judged by what the kernel remembers of this one.
     await_free(&spec.device)
+}
+
+/// Whether all that the load left can be removed: after the check, which is to see it.
+fn emptied(spec: &AttemptSpec, held: &HeldDevices, attempt: &mut Attempt) -> Result<(), HostError> {
+    held.forget_cache(&spec.device)?;
+    let log = KernelLog::from_now();
+    match held.mount(&spec.device, &spec.point, &spec.file_system, &spec.options, false) {
+        Err(error) if is_refusal(&error) => {
+            let what = format!("after it was unmounted: {}", crate::host::chain(&error));
+            attempt.damage.push(whole(DamageKind::Mount, what));
+            return Ok(());
+        }
+        mounted => mounted?,
+    }
+    attempt.damage.extend(cannot_remove(&spec.directory));
+    held.unmount(&spec.point)?;
+    await_free(&spec.device)?;
+    note(&log, spec, attempt)
+}
+
+/// What the kernel said meanwhile.
+fn note(log: &KernelLog, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<(), HostError> {
+    let logged = log.since(&spec.device);
+    attempt.oops |= logged.bug;
+    attempt.kernel.extend(logged.lines);
+    if let Some(line) = logged.failed.filter(|_| !attempt.oops) {
+        return Err(HostError::file("read or write", &spec.device)(std::io::Error::other(line)));
+    }
+    // What cannot be mounted is said already.
+    let is_mounted = attempt.damage.iter().all(|damage| damage.kind != DamageKind::Mount);
+    let error = logged.error.filter(|_| is_mounted);
+    attempt.damage.extend(error.map(|line| whole(DamageKind::Use, format!("the kernel logged: {line}"))));
+    Ok(())
 }
 
 /// Everything that is there against what was promised.
@@ -287,6 +316,38 @@ fn cannot_use(point: &Path) -> Option<Damage> {
             Some(whole(DamageKind::Use, format!("a new file cannot be written and removed: {errno}")))
         }
     }
+}
+
+/// What of the load's directory cannot be removed, if anything: names that are counted wrongly are found by the last one only.
+fn cannot_remove(directory: &Location) -> Option<Damage> {
+    let root = directory.open_to_change().ok()?;
+    let mut directories = vec![String::new()];
+    let mut next = 0;
+    while let Some(path) = directories.get(next).cloned() {
+        next += 1;
+        // What cannot be listed was said when it was compared.
+        for (name, kind) in list(&root, &path).ok()? {
+            let below = if path.is_empty() { name } else { format!("{path}/{name}") };
+            if kind == FileType::Directory {
+                directories.push(below);
+            } else if let Err(errno) = remove(&root, &below, AtFlags::empty()) {
+                return Some(left(&below, errno));
+            }
+        }
+    }
+    // Those further down come later.
+    let removed =
+        directories.iter().skip(1).rev().map(|path| (path, remove(&root, path, AtFlags::REMOVEDIR)));
+    removed.into_iter().find_map(|(path, removed)| removed.err().map(|errno| left(path, errno)))
+}
+
+fn remove(root: &Anchor, path: &str, flags: AtFlags) -> Result<(), Errno> {
+    let (parent, name) = root.parent(Path::new(path))?;
+    unlinkat(parent, name, flags)
+}
+
+fn left(path: &str, errno: Errno) -> Damage {
+    Damage { path: path.to_owned(), ..whole(DamageKind::Use, format!("cannot be removed: {errno}")) }
 }
 
 #[cfg(test)]

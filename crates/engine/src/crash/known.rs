@@ -41,6 +41,16 @@ fn another_was_synced(
     })
 }
 
+/// Whether a sync of this file by itself returned in operations `from..`.
+fn was_synced(history: &History, floors: &Floors, from: usize, file: Identity) -> bool {
+    steps(history, from, floors.returned).any(|(number, step)| match &step.operation {
+        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
+            file_at(history, number, path) == Some(file)
+        }
+        _ => false,
+    })
+}
+
 /// Whether a whole sync, or one of this directory, returned in operations `from..`.
 fn was_committed(history: &History, floors: &Floors, from: usize, directory: &str) -> bool {
     steps(history, from, floors.returned).any(|(_, step)| match &step.operation {
@@ -90,20 +100,107 @@ pub fn renamed_file_has_both_names(
         let CrashOperation::Rename { from, .. } = &step.operation else { return false };
         let others = || names.iter().filter(|name| **name != from);
         let mut after = number + 1..=floors.last;
-        let synced =
-            steps(history, number + 1, floors.returned).any(|(number, step)| match &step.operation {
-                CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
-                    is_of_file(number, path)
-                }
-                _ => false,
-            });
         names.contains(&from.as_str())
             && is_of_file(number, from)
             && others().any(|name| parent(name) != parent(from))
             && after.any(|tree| others().all(|name| is_of_file(tree, name)))
-            && !synced
+            && !was_synced(history, floors, number + 1, file)
             && another_was_synced(history, (number + 1, floors.last), Some(file), parent(from))
             && !was_committed(history, floors, number, parent(from))
+    })
+}
+
+/// Whether `path` is `directory` or something in it.
+fn is_within(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether something else than what was moved and these directories was synced by itself in operations `from..to`.
+fn beside_was_synced(
+    history: &History,
+    (from, to): (usize, usize),
+    moved: Node,
+    directories: &[&str],
+) -> bool {
+    steps(history, from, to).any(|(number, step)| match &step.operation {
+        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
+            file_at(history, number, path).map(Node::File) != Some(moved)
+        }
+        CrashOperation::FsyncDirectory { path } => !directories.contains(&path.as_str()),
+        CrashOperation::LinkUnnamed { .. } => true,
+        _ => false,
+    })
+}
+
+/// *A name that was replaced is gone*: `name` was promised by a sync of its directory, of what it led to, or of a file in it;
+/// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, for
+/// which `is_at` asks; then something else than what was moved and its directories was synced by itself; and since
+/// the move neither what was moved nor its new directory nor the whole file system was.
+pub fn replaced_name_is_gone(
+    history: &History,
+    floors: &Floors,
+    name: &str,
+    is_at: impl Fn(&str, Node) -> bool,
+) -> bool {
+    let floor = floors.name(name);
+    let promise = floor.checked_sub(1).and_then(|number| history.steps().get(number));
+    let (by_directory, by_itself) = match promise.map(|step| &step.operation) {
+        Some(CrashOperation::FsyncDirectory { path }) => (path == parent(name), false),
+        Some(CrashOperation::Fsync { path }) => (false, is_within(path, name)),
+        _ => (false, false),
+    };
+    let mut moves = steps(history, floor, floors.last).filter_map(|(number, step)| match &step.operation {
+        CrashOperation::Rename { from, to }
+            if to == name && (by_itself || by_directory && parent(from) != parent(name)) =>
+        {
+            let names = history.names(number)?;
+            names.get(name)?;
+            Some((number, from.as_str(), *names.get(from)?))
+        }
+        _ => None,
+    });
+    moves.any(|(number, from, moved)| {
+        let itself = match moved {
+            Node::File(file) => was_synced(history, floors, number + 1, file),
+            Node::Directory => was_committed(history, floors, number + 1, name),
+        };
+        is_at(from, moved)
+            && !itself
+            && beside_was_synced(
+                history,
+                (number + 1, floors.last),
+                moved,
+                &[name, parent(name), parent(from)],
+            )
+            && !was_committed(history, floors, number, parent(name))
+    })
+}
+
+/// *A renamed directory has its old name*: a directory of the last whole sync was renamed, and is at its old name, for which
+/// `is_there` asks; then a file in it was synced by its new path; `name` is the new or the old path or in
+/// one of them; and since the rename neither the directory nor those that its names are in were synced, nor the whole file
+/// system.
+pub fn renamed_directory_has_old_name(
+    history: &History,
+    floors: &Floors,
+    name: &str,
+    is_there: impl Fn(&str) -> bool,
+) -> bool {
+    let committed = history.names(floors.all());
+    steps(history, floors.all(), floors.returned).any(|(number, step)| {
+        let CrashOperation::Rename { from, to } = &step.operation else { return false };
+        let synced_in_it = || {
+            steps(history, number + 1, floors.returned).any(|(_, step)| {
+                matches!(&step.operation, CrashOperation::Fsync { path } if path != to && is_within(path, to))
+            })
+        };
+        committed.and_then(|names| names.get(from)) == Some(&Node::Directory)
+            && (is_within(name, to) || is_within(name, from))
+            && is_there(from)
+            && synced_in_it()
+            && ![to.as_str(), parent(to), parent(from)]
+                .iter()
+                .any(|directory| was_committed(history, floors, number, directory))
     })
 }
 

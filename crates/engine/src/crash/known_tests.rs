@@ -137,6 +137,125 @@ fn names_that_no_rename_connects_are_no_finding() {
     assert_eq!(all.pattern, None, "{damage:?}");
 }
 
+#[test]
+fn a_replaced_name_is_gone_by_the_finding_only_where_something_else_was_synced_after_the_move() {
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    // `b` was moved over `one/d`, and is back where it was.
+    let of = |promise: &str, rest: &[&str]| {
+        let history = history(&BASE, &[&["create one/d", promise][..], rest].concat());
+        let mut found = old_b(&history);
+        found.remove("one/d");
+        pattern(&history, &found, DamageKind::Name)
+    };
+    let promise = "fsyncdir one";
+    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o"]), known);
+    assert_eq!(of(promise, &["rename b one/d", "fsync one/x"]), known);
+    assert_eq!(of("fsync one/d", &["rename b one/d", "fsync o"]), known);
+    // Promised by everything: not seen.
+    assert_eq!(of("sync", &["rename b one/d", "fsync o"]), None);
+    // Nothing else was synced, or it was before the move, or the file, its new directory or everything was too.
+    assert_eq!(of(promise, &["rename b one/d", "write o 4096"]), None);
+    assert_eq!(of(promise, &["fsync o", "rename b one/d"]), None);
+    assert_eq!(of(promise, &["rename b one/d", "fsync one/d"]), None);
+    assert_eq!(of(promise, &["rename b one/d", "fsync o", "fsync one/d"]), None);
+    assert_eq!(of(promise, &["rename b one/d", "fsync o", "fsyncdir one"]), None);
+    assert_eq!(of(promise, &["rename b one/d", "fsync o", "sync"]), None);
+    // Of what was synced only the old directory, or the moved file.
+    assert_eq!(of(promise, &["rename b one/d", "fsyncdir"]), None);
+    // It was not moved from another directory.
+    assert_eq!(of(promise, &["rename one/x one/d", "fsync o"]), None);
+}
+
+#[test]
+fn within_one_directory_a_replaced_name_is_gone_by_the_finding_only_where_the_file_itself_was_synced() {
+    let of = |promise: &str, rest: &[&str]| {
+        let history = history(&BASE, &[&["create d", promise, "rename b d"][..], rest].concat());
+        let mut found = old_b(&history);
+        found.remove("d");
+        pattern(&history, &found, DamageKind::Name)
+    };
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    assert_eq!(of("fsync d", &["write o 4096", "fsync o"]), known);
+    assert_eq!(of("fsync d", &["write o 4096"]), None);
+    assert_eq!(of("fsync d", &["fsync o", "fsyncdir"]), None);
+    assert_eq!(of("fsyncdir", &["write o 4096", "fsync o"]), None);
+}
+
+#[test]
+fn an_empty_file_at_its_old_name_is_the_one_that_was_moved() {
+    let load = ["create one/d", "fsync one/d", "rename y one/d", "write o 4096", "fsync o"];
+    let history = history(&BASE, &load);
+    let mut found = there(&history, 5);
+    found.remove("one/d");
+    assert_eq!(pattern(&history, &found, DamageKind::Name), None, "it is nowhere");
+    found.insert("y".to_owned(), Found::File(Vec::new()));
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    assert_eq!(pattern(&history, &found, DamageKind::Name), known);
+}
+
+const DIRECTORIES: [&str; 5] = ["mkdir a", "mkdir a/c", "mkdir e", "create o", "write o 4096"];
+
+#[test]
+fn a_replaced_directory_is_gone_by_the_finding_only_where_something_else_was_synced_after_the_move() {
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    // The empty `e` was moved over `b`, which a file in it had promised, and is back where it was.
+    let of = |rest: &[&str]| {
+        let load = ["mkdir b", "create b/x", "fsync b/x", "unlink b/x", "rename e b"];
+        let history = history(&DIRECTORIES, &[&load[..], rest].concat());
+        let mut found = there(&history, history.steps().len());
+        found.remove("b");
+        found.insert("e".to_owned(), Found::Directory);
+        pattern(&history, &found, DamageKind::Name)
+    };
+    assert_eq!(of(&["write o 4096", "fsync o"]), known);
+    assert_eq!(of(&["write o 4096"]), None);
+    assert_eq!(of(&["fsync o", "fsyncdir b"]), None);
+    assert_eq!(of(&["fsync o", "fsyncdir"]), None);
+    assert_eq!(of(&["fsync o", "sync"]), None);
+}
+
+#[test]
+fn a_renamed_directory_has_its_old_name_by_the_finding_only_where_a_file_in_it_was_synced_since() {
+    let known = Some(KnownFinding::BtrfsRenamedDirectoryHasOldName);
+    // `a` was renamed to `b`, and is found as `a` with what was made since.
+    let of = |rest: &[&str], kind: fn(&Damage) -> bool| {
+        let history = history(&DIRECTORIES, &[&["rename a b"][..], rest].concat());
+        let now = there(&history, history.steps().len());
+        let old = |name: String| match name.strip_prefix('b') {
+            Some(within) => format!("a{within}"),
+            None => name,
+        };
+        let found: FoundTree = now.into_iter().map(|(name, found)| (old(name), found)).collect();
+        let damage = judge(&history, &history.floors(90, true), &found).damage;
+        damage.into_iter().find(kind).map(|damage| damage.pattern)
+    };
+    let gone = |damage: &Damage| damage.path == "b" && damage.what.starts_with("is gone");
+    let there = |damage: &Damage| damage.path == "a/x" && damage.what.starts_with("is there");
+    let load = ["create b/x", "write b/x 4096", "fsync b/x"];
+    assert_eq!(of(&load, gone), Some(known));
+    assert_eq!(of(&load, there), Some(known));
+    // The directory itself, or the one that its name is in, was synced too.
+    for sync in ["fsyncdir b", "fsyncdir", "sync"] {
+        assert_eq!(of(&[&load[..], &[sync]].concat(), there), Some(None), "{sync}");
+    }
+    // It was promised by its own directory alone.
+    assert_eq!(of(&["create b/x", "write b/x 4096", "fsyncdir"], gone), Some(None));
+}
+
+#[test]
+fn a_replaced_name_is_gone_without_its_file_is_no_finding() {
+    let history = history(&BASE, &["create one/d", "fsyncdir one", "rename b one/d", "fsync o"]);
+    // Neither name is there, or another file has the old one.
+    let mut found = there(&history, history.steps().len());
+    found.remove("one/d");
+    assert_eq!(pattern(&history, &found, DamageKind::Name), None);
+    let other = found["o"].clone();
+    found.insert("b".to_owned(), other);
+    let damage = judge(&history, &history.floors(40, true), &found).damage;
+    let gone = damage.iter().find(|damage| damage.path == "one/d").unwrap();
+    assert_eq!(gone.pattern, None, "{damage:?}");
+}
+
 /// `a` was overwritten and `syncfs` returned at position 20 of the log.
 fn overwritten(load: &[&str], log: &[(u64, u64, u32)], flushes: &[u64]) -> History {
     let mut history = history(&["create a", "write a 8192"], load);

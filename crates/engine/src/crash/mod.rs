@@ -13,6 +13,7 @@
 //! | `load` | the operations of a load |
 //! | `sequences` | those of one load: every short sequence |
 //! | `data` | those of another: random operations on what files hold |
+//! | `script` | those of a load that somebody wrote down |
 //! | `free_space` | bytes of a file that is gone where nothing is |
 //! | `perform` | doing them |
 //! | `program` | a program of the user's in the place of all that |
@@ -32,6 +33,7 @@ mod oracle;
 mod perform;
 mod program;
 mod save;
+mod script;
 mod sequences;
 mod tree;
 
@@ -40,7 +42,7 @@ pub use history::History;
 pub use program::{IsOver, ProgramJudge, run_load};
 pub use save::save;
 
-use fsage_model::crash::{CrashLoadSpec, CrashOperation, LoadStep};
+use fsage_model::crash::{CrashLoadSpec, CrashOperation, CrashScript, LoadStep};
 use fsage_model::disk::call;
 use fsage_model::protocol::{Failure, FailureKind};
 use rustix::io::Errno;
@@ -70,6 +72,12 @@ pub enum CrashError {
         operation: String,
         /// Why.
         source: std::io::Error,
+    },
+    /// A script asks for what cannot be done.
+    #[error("{what}")]
+    Script {
+        /// Which operation, and why.
+        what: String,
     },
     /// The user's own program failed, without any power cut.
     #[error("the load `{argv}` ended with status {status}{}", after(said))]
@@ -118,6 +126,11 @@ impl From<CrashError> for Failure {
                 None,
                 FailureKind::Failed,
             ),
+            CrashError::Script { .. } => (
+                "every operation of a script has to succeed on what those before it left".to_owned(),
+                None,
+                FailureKind::Usage,
+            ),
             CrashError::TooMuch { .. } => (
                 "acknowledge a number or a name per line, not the data itself".to_owned(),
                 None,
@@ -162,13 +175,29 @@ impl CrashTest {
     /// # Errors
     /// An operation fails.
     pub fn prepare(spec: CrashLoadSpec, directory: &Anchor) -> Result<Self, CrashError> {
-        let generated = load::generate(spec);
+        Self::make(load::generate(spec), directory)
+    }
+
+    /// The same with operations that somebody wrote down.
+    ///
+    /// # Errors
+    /// They cannot be done one after the other; an operation fails.
+    pub fn prepare_script(script: &CrashScript, seed: u64, directory: &Anchor) -> Result<Self, CrashError> {
+        let generated = script::generate(script, seed).map_err(|what| CrashError::Script { what })?;
+        Self::make(generated, directory)
+    }
+
+    fn make(generated: Generated, directory: &Anchor) -> Result<Self, CrashError> {
         let fill =
             |errno: Errno| CrashError::Operation { operation: "fill".to_owned(), source: errno.into() };
         free_space::fill(directory).map_err(fill)?;
-        let mut tree = tree::Tree::new(spec.seed);
+        let mut tree = tree::Tree::new(generated.seed);
         for operation in &generated.base {
-            perform::perform(directory, &tree, operation).map_err(CrashError::operation(operation))?;
+            let done = perform::perform(directory, &tree, operation);
+            if done.map_err(CrashError::operation(operation))? == Done::No {
+                let what = format!("`{operation}` cannot be done: the file system has no such operation");
+                return Err(CrashError::Script { what });
+            }
             tree.apply(operation);
         }
         Ok(Self { generated, history: None })

@@ -102,13 +102,40 @@ impl<'a> Judge<'a> {
         match self.found.get(name) {
             Some(Found::Unreadable(why)) => self.damage(DamageKind::Use, name, why.clone()),
             None if nodes.contains(&None) => {}
-            None => self.damage(DamageKind::Name, name, self.since(floor, "is gone")),
+            None => {
+                let pattern = self.is_gone_by(name);
+                let what = self.since(floor, "is gone");
+                self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
+            }
             Some(Found::Directory) if nodes.contains(&Some(Node::Directory)) => {}
             Some(Found::Directory) => {
                 self.damage(DamageKind::Name, name, self.since(floor, "is a directory"))
             }
             Some(Found::File(bytes)) => self.file(name, bytes, &nodes, floor),
         }
+    }
+
+    /// The finding by which a name that was promised is gone.
+    fn is_gone_by(&self, name: &str) -> Option<KnownFinding> {
+        // Of an empty file only its name says which it is.
+        let may_be_empty =
+            |file| self.history.held(file, 0, self.floors.last).iter().any(|held| held.size_bytes == 0);
+        let is_at = |name: &str, node: Node| match (self.found.get(name), node) {
+            (Some(Found::File(bytes)), Node::File(file)) if bytes.is_empty() => may_be_empty(file),
+            (Some(Found::File(bytes)), Node::File(file)) => sole_owner(bytes) == Some(file),
+            (found, Node::Directory) => found == Some(&Found::Directory),
+            _ => false,
+        };
+        known::replaced_name_is_gone(self.history, self.floors, name, is_at)
+            .then_some(KnownFinding::BtrfsReplacedNameIsGone)
+            .or_else(|| self.has_old_name(name))
+    }
+
+    /// The finding by which a name is there, or not, because its directory has its old one.
+    fn has_old_name(&self, name: &str) -> Option<KnownFinding> {
+        let is_there = |name: &str| self.found.get(name) == Some(&Found::Directory);
+        known::renamed_directory_has_old_name(self.history, self.floors, name, is_there)
+            .then_some(KnownFinding::BtrfsRenamedDirectoryHasOldName)
     }
 
     fn since(&self, floor: usize, what: &str) -> String {
@@ -157,7 +184,11 @@ impl<'a> Judge<'a> {
                 self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
             }
             (Some((_, wrong)), _) => self.matched(name, wrong),
-            (None, _) => self.damage(DamageKind::Name, name, self.since(floor, "is there")),
+            (None, _) => {
+                let pattern = self.has_old_name(name);
+                let what = self.since(floor, "is there");
+                self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
+            }
         }
     }
 

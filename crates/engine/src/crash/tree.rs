@@ -188,8 +188,7 @@ impl Tree {
                 Some(file)
             }
             CrashOperation::Rename { from, to } => {
-                let node = self.names.remove(from)?;
-                self.names.insert(to.clone(), node);
+                self.rename(from, to);
                 None
             }
             CrashOperation::Link { from, to } => {
@@ -210,6 +209,25 @@ impl Tree {
             | CrashOperation::Fdatasync { .. }
             | CrashOperation::FsyncDirectory { .. }
             | CrashOperation::Sync => None,
+        }
+    }
+
+    /// Renames a file, or a directory with what is in it.
+    fn rename(&mut self, from: &str, to: &str) {
+        let Some(node) = self.names.remove(from) else { return };
+        self.names.insert(to.to_owned(), node);
+        if node == Node::Directory {
+            self.rename_within(from, to);
+        }
+    }
+
+    fn rename_within(&mut self, from: &str, to: &str) {
+        let from = format!("{from}/");
+        let within: Vec<String> = self.names.keys().filter(|name| name.starts_with(&from)).cloned().collect();
+        for name in within {
+            if let (Some(node), Some(rest)) = (self.names.remove(&name), name.strip_prefix(&from)) {
+                self.names.insert(format!("{to}/{rest}"), node);
+            }
         }
     }
 }

@@ -74,9 +74,11 @@ fn from_getfsmap(fd: BorrowedFd<'_>, volume: &StatVfs) -> Result<FreeSpace, fsag
         length += record.length;
     })?;
     sizes.add(length);
-    let mut free = sizes.finish(FreeSpaceMethod::Getfsmap, String::new());
-    free.caveat = against_statfs(free.bytes, volume.f_bfree.saturating_mul(volume.f_frsize));
-    Ok(free)
+    let free = sizes.finish(FreeSpaceMethod::Getfsmap, String::new());
+    let counted_bytes = volume.f_bfree.saturating_mul(volume.f_frsize);
+    let caveat = against_statfs(free.bytes, counted_bytes);
+    // What is free for the trees of xfs is free, and was found.
+    Ok(FreeSpace { caveat, is_estimate: free.bytes < counted_bytes, ..free })
 }
 
 /// Why map and `statfs` may differ; empty when they do not.
@@ -110,7 +112,8 @@ fn from_btrfs(fd: BorrowedFd<'_>) -> Result<FreeSpace, fsage_sys::Error> {
             whole_bytes(summary.unallocated_bytes)
         );
     }
-    Ok(sizes.finish(FreeSpaceMethod::BtrfsTree, caveat))
+    let free = sizes.finish(FreeSpaceMethod::BtrfsTree, caveat);
+    Ok(FreeSpace { is_estimate: summary.data_copies > 1, ..free })
 }
 
 /// Sizes of extents, counted: memory grows with the number of different sizes (at most about √(2 × blocks of
@@ -161,6 +164,7 @@ impl Sizes {
         FreeSpace {
             method,
             caveat,
+            is_estimate: false,
             extents,
             bytes: histogram.total_bytes(),
             largest_bytes: self.other.last_key_value().map_or(0, |(size, _)| *size),
@@ -206,7 +210,8 @@ fn from_files(dir: &Path, directory: BorrowedFd<'_>, volume: &StatVfs) -> Result
         caveat += &format!("; in units of {}, because the volume is large", whole_bytes(used.unit_bytes));
     }
     caveat += &format!("; statfs says {}", whole_bytes(volume.f_bfree.saturating_mul(volume.f_frsize)));
-    Ok(sizes.finish(FreeSpaceMethod::FiemapComplement, caveat))
+    let free = sizes.finish(FreeSpaceMethod::FiemapComplement, caveat);
+    Ok(FreeSpace { is_estimate: true, ..free })
 }
 
 /// Top directory of the mount that holds `dir`.

@@ -103,6 +103,7 @@ mod tests {
             free_space: Some(FreeSpace {
                 method: FreeSpaceMethod::Getfsmap,
                 caveat: String::new(),
+                is_estimate: false,
                 extents: free_extents,
                 bytes: 50,
                 largest_bytes: 8192,

@@ -3,7 +3,7 @@
 //!
 //! The volume is filled to a share with clones of the first commit. Then the clones take turns: each step
 //! pulls one more commit into one of them. A pull that finds no room ends its step, and that clone is
-//! deleted; the step's [`Part::makes_room`]. A step is a round.
+//! deleted; the step's [`Part::makes_room`]. A step is a round. A number of clones deleted may be the end.
 //!
 //! What a pull does was seen with `strace` on git 2.39: the new objects come first, each made under a name of
 //! its own in one of 256 directories and renamed; then the files of the work tree, each deleted and made
@@ -83,6 +83,8 @@ pub struct Git {
     plan: VecDeque<Task>,
     phase: Phase,
     step: u64,
+    /// Clones that were deleted for want of room.
+    deletions: u64,
     /// The last operation found no room.
     shortage: bool,
     /// The step that last had a directory's tree object written, by directory of the history.
@@ -125,6 +127,7 @@ impl Git {
             plan: VecDeque::new(),
             phase: Phase::Fill,
             step: 0,
+            deletions: 0,
             shortage: false,
         })
     }
@@ -175,7 +178,9 @@ impl Git {
         let next = (0..count)
             .map(|ahead| (self.turn + ahead) % count)
             .find(|clone| self.clones[*clone].state < self.history.steps());
-        let Some(clone) = next.filter(|_| self.step < self.spec.steps) else {
+        let goes_on =
+            self.step < self.spec.steps && (self.spec.deletions == 0 || self.deletions < self.spec.deletions);
+        let Some(clone) = next.filter(|_| goes_on) else {
             self.phase = Phase::Finished;
             return;
         };
@@ -220,6 +225,7 @@ impl Git {
         self.plan.retain(|task| matches!(task, Task::Delete(_)));
         if self.current < self.clones.len() {
             let gone = self.clones.remove(self.current);
+            self.deletions += 1;
             self.turn = self.current;
             self.plan.extend(gone.files().map(Task::Delete));
             let directories = gone.directories(&self.history);
@@ -409,6 +415,18 @@ mod tests {
         assert!(removals > 1, "the volume was full");
         assert_eq!(most - tops(&workload).len(), removals, "one clone for each failure");
         assert_eq!(workload.part().round, 2500);
+    }
+
+    #[test]
+    fn it_ends_when_as_many_clones_as_asked_found_no_room() {
+        for deletions in [1, 4] {
+            let mut workload = workload(&GitSpec { deletions, ..spec(100_000) }, 1);
+            let done = Simulated::new(VOLUME).drive(&mut workload);
+            let failures = done.iter().filter(|(.., outcome)| outcome.errno != 0).count();
+            assert_eq!(u64::try_from(failures), Ok(deletions));
+            assert!(done.last().unwrap().0.makes_room, "the clone that found no room is gone");
+            assert!(workload.is_finished() && workload.part().round < 100_000);
+        }
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn commands(run: &CrashRun) -> String {
                 check.join(" ")
             );
         }
-        CrashWork::Load(_) => lines += &format!("ls -lR mnt/{DIRECTORY}\n"),
+        CrashWork::Load(_) | CrashWork::Script(_) => lines += &format!("ls -lR mnt/{DIRECTORY}\n"),
     }
     lines += "umount mnt\n";
     if let Some(check) = run.file_system.fsck_argv(Path::new("work.img")) {

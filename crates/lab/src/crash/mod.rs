@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 
 use fsage_model::cause::in_one_line;
 use fsage_model::crash::{
-    Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashOperation, CrashReport, CrashSpec, CrashState,
-    Damage, Failing, LoadStep, ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck, TimeSummary,
-    promises,
+    Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashOperation, CrashReport, CrashScript, CrashSpec,
+    CrashState, Damage, Failing, LoadStep, ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck,
+    TimeSummary, promises,
 };
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
@@ -70,6 +70,8 @@ pub struct CrashRun {
 pub enum CrashWork {
     /// A load of fsage, which knows what it was promised.
     Load(CrashLoadSpec),
+    /// Operations that somebody wrote down.
+    Script(Box<CrashScript>),
     /// A program of the user's, and one that judges what is left.
     Program(Box<ProgramSpec>),
 }
@@ -144,7 +146,7 @@ impl CrashRun {
             medium: self.disk.medium.clone(),
             load: match &self.work {
                 CrashWork::Load(load) => Some(*load),
-                CrashWork::Program(_) => None,
+                CrashWork::Script(_) | CrashWork::Program(_) => None,
             },
             program: self.program_report(&done),
             operations: wide(done.steps.len()),
@@ -188,6 +190,10 @@ impl CrashRun {
         let directory = place.folder();
         let prepared = match &self.work {
             CrashWork::Load(load) => place.session.call(call::CrashPrepare { load: *load, directory }),
+            CrashWork::Script(script) => {
+                let (script, seed) = ((**script).clone(), self.states.seed);
+                place.session.call(call::CrashPrepareScript { script, seed, directory })
+            }
             CrashWork::Program(_) => place.session.call(call::CrashMake { directory }),
         };
         unmount(place)?;
@@ -202,7 +208,7 @@ impl CrashRun {
     fn do_load(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<Done, CrashError> {
         let directory = place.folder();
         Ok(match &self.work {
-            CrashWork::Load(_) => {
+            CrashWork::Load(_) | CrashWork::Script(_) => {
                 let steps = place.session.call(call::CrashLoad { directory })?;
                 Done { steps, ..Done::default() }
             }
@@ -285,7 +291,7 @@ impl CrashRun {
         };
         let attempt = Box::new(attempt);
         Ok(match &self.work {
-            CrashWork::Load(_) => place.session.call(call::CrashTry { attempt })?,
+            CrashWork::Load(_) | CrashWork::Script(_) => place.session.call(call::CrashTry { attempt })?,
             CrashWork::Program(program) => {
                 let check =
                     StateCheck { program: (**program).clone(), acknowledged: place.scratch(ACKNOWLEDGED) };

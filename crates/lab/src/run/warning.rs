@@ -248,8 +248,8 @@ fn digest(result: &LoadResult) -> Option<Warning> {
 }
 
 fn estimate(result: &LoadResult) -> Option<Warning> {
-    let caveat = &result.free_space.as_ref()?.caveat;
-    (!caveat.is_empty()).then(|| warning(WarningKind::FragmentationEstimate, format!("free space: {caveat}")))
+    let free = result.free_space.as_ref().filter(|free| free.is_estimate)?;
+    Some(warning(WarningKind::FragmentationEstimate, format!("free space: {}", free.caveat)))
 }
 
 /// A clock that makes time stamps slow or coarse.

@@ -193,8 +193,15 @@ mod tests {
         for claim in &claims {
             let names_full = |check: &ClaimCheck| matches!(check, ClaimCheck::Value { metric, .. } if metric.contains("full"));
             if claim.clauses().any(names_full) {
-                let given = claim.given.as_ref().and_then(|given| given.metrics.get("full.no_space"));
-                assert!(given.is_some_and(|range| range.at_least >= Some(1.0)), "{}", claim.id);
+                // No room ten times, and not for want of inodes.
+                for (metric, least) in [("full.no_space", 10.0), ("full.use_share", 0.8)] {
+                    let given = claim.given.as_ref().and_then(|given| given.metrics.get(metric));
+                    assert!(
+                        given.is_some_and(|range| range.at_least >= Some(least)),
+                        "{}: {metric}",
+                        claim.id
+                    );
+                }
                 full += 1;
             }
         }

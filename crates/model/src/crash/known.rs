@@ -20,6 +20,11 @@ pub enum KnownFinding {
     /// btrfs: a file was renamed to another directory, and only the new directory was synced: it has both
     /// names.
     BtrfsRenamedFileHasBothNames,
+    /// btrfs: a name was synced, and a file or directory was moved over it: after a sync of something else, nothing has that
+    /// name.
+    BtrfsReplacedNameIsGone,
+    /// btrfs: a directory was renamed, and a file in it was synced by its new path: the directory has its old name.
+    BtrfsRenamedDirectoryHasOldName,
     /// xfs: blocks of a file were overwritten within a tick of the clock of its last change, and `syncfs` returned
     /// without a flush: the drive may still lose them.
     XfsSyncfsWithoutFlush,
@@ -27,8 +32,13 @@ pub enum KnownFinding {
 
 impl KnownFinding {
     /// All of them.
-    pub const ALL: [Self; 3] =
-        [Self::BtrfsReplacedFileReturns, Self::BtrfsRenamedFileHasBothNames, Self::XfsSyncfsWithoutFlush];
+    pub const ALL: [Self; 5] = [
+        Self::BtrfsReplacedFileReturns,
+        Self::BtrfsRenamedFileHasBothNames,
+        Self::BtrfsReplacedNameIsGone,
+        Self::BtrfsRenamedDirectoryHasOldName,
+        Self::XfsSyncfsWithoutFlush,
+    ];
 
     /// As reports name it.
     #[must_use]
@@ -36,6 +46,8 @@ impl KnownFinding {
         match self {
             Self::BtrfsReplacedFileReturns => "btrfs-replaced-file-returns",
             Self::BtrfsRenamedFileHasBothNames => "btrfs-renamed-file-has-both-names",
+            Self::BtrfsReplacedNameIsGone => "btrfs-replaced-name-is-gone",
+            Self::BtrfsRenamedDirectoryHasOldName => "btrfs-renamed-directory-has-old-name",
             Self::XfsSyncfsWithoutFlush => "xfs-syncfs-without-flush",
         }
     }
@@ -48,6 +60,10 @@ impl KnownFinding {
                 "btrfs: the file that was replaced comes back after the new one was removed"
             }
             Self::BtrfsRenamedFileHasBothNames => "btrfs: a renamed file has both names",
+            Self::BtrfsReplacedNameIsGone => "btrfs: a name that was replaced is gone",
+            Self::BtrfsRenamedDirectoryHasOldName => {
+                "btrfs: a renamed directory has its old name after a file in it was synced"
+            }
             Self::XfsSyncfsWithoutFlush => "xfs: syncfs leaves overwritten blocks in the cache of the drive",
         }
     }
@@ -56,7 +72,10 @@ impl KnownFinding {
     #[must_use]
     pub const fn file_system(self) -> &'static str {
         match self {
-            Self::BtrfsReplacedFileReturns | Self::BtrfsRenamedFileHasBothNames => "btrfs",
+            Self::BtrfsReplacedFileReturns
+            | Self::BtrfsRenamedFileHasBothNames
+            | Self::BtrfsReplacedNameIsGone
+            | Self::BtrfsRenamedDirectoryHasOldName => "btrfs",
             Self::XfsSyncfsWithoutFlush => "xfs",
         }
     }
@@ -65,7 +84,10 @@ impl KnownFinding {
     #[must_use]
     pub const fn damages(self) -> DamageKind {
         match self {
-            Self::BtrfsReplacedFileReturns | Self::BtrfsRenamedFileHasBothNames => DamageKind::Name,
+            Self::BtrfsReplacedFileReturns
+            | Self::BtrfsRenamedFileHasBothNames
+            | Self::BtrfsReplacedNameIsGone
+            | Self::BtrfsRenamedDirectoryHasOldName => DamageKind::Name,
             Self::XfsSyncfsWithoutFlush => DamageKind::Content,
         }
     }

@@ -18,7 +18,7 @@ pub struct CrashReport {
     pub options: Vec<String>,
     /// The medium, as a flag names it. States do not depend on it but for the order that the kernel chooses.
     pub medium: String,
-    /// The load; none where it was a program of the user's.
+    /// The load; none where it was a script or a program of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<CrashLoadSpec>,
     /// The user's own program as the load.

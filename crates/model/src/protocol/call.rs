@@ -14,7 +14,9 @@ use super::{
     ToolOutput,
 };
 use crate::calls::calls;
-use crate::crash::{Attempt, AttemptSpec, CrashLoadSpec, LoadStep, ProgramRun, ProgramSpec, StateCheck};
+use crate::crash::{
+    Attempt, AttemptSpec, CrashLoadSpec, CrashScript, LoadStep, ProgramRun, ProgramSpec, StateCheck,
+};
 use crate::extent::Extent;
 use crate::image::ImageSummary;
 use crate::load::{LoadResult, LoadSpec};
@@ -246,6 +248,8 @@ calls! {
     LockstepEnd -> ();
     /// Make what a load for power cuts begins with, durably; one at a time, an earlier one is forgotten.
     CrashPrepare { load: CrashLoadSpec, directory: Location } -> ();
+    /// The same with operations that somebody wrote down; identities of its files come from `seed`.
+    CrashPrepareScript { script: CrashScript, seed: u64, directory: Location } -> ();
     /// Do the load that was prepared, on a virtual disk that keeps a log. The reply says where in it each
     /// operation had returned.
     CrashLoad { directory: Location } -> Vec<LoadStep>;

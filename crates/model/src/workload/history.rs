@@ -86,6 +86,9 @@ pub struct GitSpec {
     /// Commits that are pulled in all, by one clone after the other; at least 1. It ends earlier when every
     /// clone has the whole history, or no clone is left.
     pub steps: u64,
+    /// Clones of each thread that are deleted for want of room before it ends; 0: as many as it takes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub deletions: u64,
     /// Commits of a clone between two garbage collections, which pack its objects; 0: never.
     pub gc_every: u64,
     /// Size of an object as a share of the file's (above 0, at most 1).
@@ -137,6 +140,12 @@ impl Default for HistorySpec {
     }
 }
 
+/// What stands for "no limit" is left out, so that trials without one keep their identity.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Parameters for GitSpec {
     fn rounds(&self) -> Option<u64> {
         Some(self.steps)
@@ -150,6 +159,7 @@ impl Default for GitSpec {
             history: HistorySpec::default(),
             fill: 0.75,
             steps: 10_000,
+            deletions: 0,
             gc_every: 200,
             compression: 0.35,
             replace: ReplaceSpec::Unlink,

@@ -148,7 +148,17 @@ fn inverse(estimate: &Estimate) -> Estimate {
     Estimate { value: estimate.value.recip(), interval: estimate.interval.map(turned), ..*estimate }
 }
 
-/// Volumes in lock-step: headlines of measures, and writing.
+/// Headlines of volumes in lock-step.
+fn costs(view: &View) -> impl Iterator<Item = lockstep::Cost> {
+    lockstep::costs(view).into_iter().filter(|cost| is_headline(&cost.what))
+}
+
+/// Comparisons with a full volume that was not full.
+pub fn not_full(view: &View) -> usize {
+    costs(view).filter(|cost| cost.not_full).count()
+}
+
+/// Volumes in lock-step: headlines of measures, and writing; what a full volume that was not full is compared with is no answer.
 fn volumes(view: &View) -> Vec<Effect> {
     let effect = |cost: lockstep::Cost| {
         let cause = match (cost.above.as_str(), cost.below.as_str()) {
@@ -161,8 +171,7 @@ fn volumes(view: &View) -> Vec<Effect> {
         let plain = new(view.trials.get(cost.trial)?, cause, &cost.what, cost.estimate);
         Some(Effect { settings: cost.settings, ..plain })
     };
-    let headline = |cost: &lockstep::Cost| is_headline(&cost.what);
-    lockstep::costs(view).into_iter().filter(headline).filter_map(effect).collect()
+    costs(view).filter(|cost| !cost.not_full).filter_map(effect).collect()
 }
 
 /// How operations changed while volumes were aged, each file system, device and setting apart.

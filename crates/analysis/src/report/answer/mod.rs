@@ -154,11 +154,14 @@ pub(super) fn of(view: &View, judgements: &[Judgement], controls: Option<control
     let effects = effect::all(view);
     let sentences = sentence::all(view, &effects);
     let mut method = if sentences.is_empty() { String::new() } else { method(view, &effects) };
-    let unequal = effect::unequal(view);
-    if unequal > 0 {
+    let (unequal, not_full) = (effect::unequal(view), effect::not_full(view));
+    let reasons = [
+        (unequal, "the sides did not do the same work"),
+        (not_full, "the full volume was not full (`not-full`)"),
+    ];
+    for (count, why) in reasons.into_iter().filter(|(count, _)| *count > 0) {
         let gap = if method.is_empty() { "" } else { " " };
-        let left_out = counted(unequal, "comparison");
-        method.push_str(&format!("{gap}Left out, because the sides did not do the same work: {left_out}."));
+        method.push_str(&format!("{gap}Left out, because {why}: {}.", counted(count, "comparison")));
     }
     let chart = Chart::new(view, &effects);
     Answer {

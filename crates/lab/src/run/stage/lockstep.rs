@@ -12,7 +12,7 @@ use fsage_model::cause::in_one_line;
 use fsage_model::load::out_of_space;
 use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round, RunHistory};
 use fsage_model::measure::MeasureResult;
-use fsage_model::number::grouped;
+use fsage_model::number::{grouped, plural};
 use fsage_model::protocol::{FailureKind, call};
 use fsage_model::quantity::as_f64;
 use fsage_model::record::{Look, StageRecord, VolumeLook};
@@ -33,6 +33,9 @@ const SHORT: f64 = 0.001;
 
 /// So many are nothing to tell of: a filling ends with some that find none.
 const FEW: u64 = 32;
+
+/// Share of the leader that was in use, at most, where it was not full when operations found no room.
+const FULL: f64 = 0.85;
 
 impl Stage for LockstepStage {
     /// Runs the rounds, looks, checks every volume, and gives the followers back. What was interrupted
@@ -111,6 +114,9 @@ fn finish(stage: &LockstepStage, record: Record, context: &mut StageContext<'_>)
     warn_of_work(stage, &record.rounds, context);
     if let Some(message) = no_room(stage, &record.rounds, &record.failed) {
         context.warn(Warning { kind: WarningKind::ShortOfRoom, message });
+    }
+    if let Some(message) = not_full(&stage.leader, &record.rounds, &record.failed) {
+        context.warn(Warning { kind: WarningKind::NotFull, message });
     }
     let Record { rounds, looks, digest, failed, resumed_after, past: _ } = record;
     let volumes = stage.volumes().into_iter().map(str::to_owned).collect();
@@ -486,6 +492,27 @@ fn no_room(
     })
 }
 
+/// What to say where something else than room for data ran out on the leader.
+fn not_full(
+    leader: &str,
+    rounds: &[Round],
+    failed: &std::collections::BTreeMap<String, u64>,
+) -> Option<String> {
+    let refused = out_of_space(failed);
+    let share = |round: &Round| {
+        let volume = round.volumes.first()?;
+        Some(as_f64(volume.used_bytes) / as_f64(volume.total_bytes).max(1.0))
+    };
+    let most = rounds.iter().filter_map(share).fold(0.0, f64::max);
+    (refused > 0 && most <= FULL).then(|| {
+        format!(
+            "{} found no room on {leader}, of which {:.1} % were in use after the fullest round: inodes or room for metadata ran out",
+            plural(refused, "operation", "operations"),
+            100.0 * most
+        )
+    })
+}
+
 fn in_words(stage: &LockstepStage, point: &Path) -> String {
     let workload = super::age::shown(&stage.workload);
     let names = stage.volumes().join(", ");
@@ -521,6 +548,26 @@ mod tests {
         )
         .unwrap();
         assert_eq!(of(&git, 71), None);
+    }
+
+    #[test]
+    fn a_volume_that_ran_out_of_something_else_was_not_full() {
+        let round = |used_bytes| {
+            let leader = fsage_model::lockstep::VolumeRound {
+                used_bytes,
+                total_bytes: 1000,
+                ..fsage_model::lockstep::VolumeRound::default()
+            };
+            Round { round: 1, operations: 100, files: 1, live_bytes: 1, volumes: vec![leader] }
+        };
+        let of = |used: &[u64], refused| {
+            let rounds: Vec<Round> = used.iter().map(|used| round(*used)).collect();
+            not_full("full", &rounds, &[("ENOSPC".to_owned(), refused)].into())
+        };
+        let said = of(&[740, 780, 600], 10).unwrap();
+        assert!(said.starts_with("10 operations found no room on full, of which 78.0 %"), "{said}");
+        assert_eq!(of(&[740, 780, 600], 0), None);
+        assert_eq!(of(&[740, 930, 600], 10), None);
     }
 
     #[test]

@@ -39,11 +39,13 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
     let mut before: BTreeSet<&str> = BTreeSet::new();
     for (index, stage) in spec.stage.iter().enumerate().filter(|(_, stage)| stage.runs_in(&spec.state)) {
         // Lock-step ages, too.
-        let kind = match stage.kind() {
-            "lockstep" => "age",
+        let kind = match (stage, stage.kind()) {
+            (_, "lockstep") => "age",
             // What it measured would be missing as well where an image takes its place.
-            "fio" => "measure",
-            other => other,
+            (_, "fio") => "measure",
+            // Room for what comes belongs to the ageing: its image is the same in every trial.
+            (StageSpec::Remedy(remedy), _) if matches!(remedy.method, Remedy::Free(_)) => "room",
+            (_, other) => other,
         };
         check.require(!before.contains("power-cuts"), &index.to_string(), || {
             "power cuts come last, once a trial: compare loads and drives as factors of the matrix".to_owned()
@@ -80,7 +82,8 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
                 check.require(before.contains("age"), &index.to_string(), || {
                     "nothing is aged yet: an `age` stage has to come before".to_owned()
                 });
-                check.require(!before.contains("remedy"), &index.to_string(), || {
+                let only = !before.contains("remedy") && !before.contains("room");
+                check.require(only, &index.to_string(), || {
                     "one remedy a trial: make `method` a factor of the matrix to compare several".to_owned()
                 });
             }

@@ -18,6 +18,12 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
         parameters: AnyParameters::Hdd(HDD_10K),
     },
     Preset {
+        name: "hdd-10k-uncached",
+        summary: "like hdd-10k, with its write cache off, as servers run it",
+        source: "Seagate, Savvio 10K.4 SAS Product Manual, 100539221 Rev. A, December 2009, sections 4.1 and 4.2 (ST9600204SS)",
+        parameters: AnyParameters::Hdd(Parameters { write_cache_bytes: 0, ..HDD_10K }),
+    },
+    Preset {
         name: "hdd-5400",
         summary: "laptop hard disk, 5,400 rpm, SATA, 320 GB class",
         source: "Hitachi, 5K320 SATA OEM Specification, Rev. 1.5, April 2010, section 4.4.2 (HTS543232L9SA00)",
