@@ -133,14 +133,15 @@ fn beside_was_synced(
 }
 
 /// *A name that was replaced is gone*: `name` was promised by a sync of its directory, of what it led to, or of a file in it;
-/// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, for
-/// which `is_at` asks; then something else than what was moved and its directories was synced by itself; and since
-/// the move neither what was moved nor its new directory nor the whole file system was.
+/// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, or
+/// nowhere if it was made since the last whole sync and never synced by itself, for which `is_at` asks (`None`: nothing is there);
+/// then something else than what was moved and its directories was synced by itself; and since the move neither what was
+/// moved nor its new directory nor the whole file system was.
 pub fn replaced_name_is_gone(
     history: &History,
     floors: &Floors,
     name: &str,
-    is_at: impl Fn(&str, Node) -> bool,
+    is_at: impl Fn(&str, Option<Node>) -> bool,
 ) -> bool {
     let floor = floors.name(name);
     let promise = floor.checked_sub(1).and_then(|number| history.steps().get(number));
@@ -159,13 +160,17 @@ pub fn replaced_name_is_gone(
         }
         _ => None,
     });
+    let was_synced_since = |tree: usize, path: &str, node: Node| match node {
+        Node::File(file) => was_synced(history, floors, tree, file),
+        Node::Directory => was_committed(history, floors, tree, path),
+    };
+    let is_only_in_memory = |from: &str, moved: Node| {
+        let before = history.names(floors.all()).and_then(|names| names.get(from));
+        before != Some(&moved) && !was_synced_since(floors.all(), from, moved)
+    };
     moves.any(|(number, from, moved)| {
-        let itself = match moved {
-            Node::File(file) => was_synced(history, floors, number + 1, file),
-            Node::Directory => was_committed(history, floors, number + 1, name),
-        };
-        is_at(from, moved)
-            && !itself
+        (is_at(from, Some(moved)) || is_at(from, None) && is_only_in_memory(from, moved))
+            && !was_synced_since(number + 1, name, moved)
             && beside_was_synced(
                 history,
                 (number + 1, floors.last),

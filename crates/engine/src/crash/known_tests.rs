@@ -193,6 +193,25 @@ fn an_empty_file_at_its_old_name_is_the_one_that_was_moved() {
     assert_eq!(pattern(&history, &found, DamageKind::Name), known);
 }
 
+#[test]
+fn a_new_file_that_replaced_a_name_is_nowhere_by_the_finding_only_where_it_was_never_synced() {
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    let of = |load: &[&str]| {
+        let history = history(&BASE, &[&["create one/d", "fsync one/d"][..], load].concat());
+        let mut found = there(&history, history.steps().len());
+        found.remove("one/d");
+        pattern(&history, &found, DamageKind::Name)
+    };
+    assert_eq!(of(&["create n", "rename n one/d", "create one/z", "fsync one/z"]), known);
+    // Nothing else was synced, or the new file was, or its directory.
+    assert_eq!(of(&["create n", "rename n one/d", "create one/z"]), None);
+    assert_eq!(of(&["create n", "fsync n", "rename n one/d", "create one/z", "fsync one/z"]), None);
+    assert_eq!(of(&["create n", "rename n one/d", "fsync one/d", "create one/z", "fsync one/z"]), None);
+    assert_eq!(of(&["create n", "rename n one/d", "create one/z", "fsync one/z", "fsyncdir one"]), None);
+    // It was there before, so it has to be somewhere.
+    assert_eq!(of(&["rename y one/d", "create one/z", "fsync one/z"]), None);
+}
+
 const DIRECTORIES: [&str; 5] = ["mkdir a", "mkdir a/c", "mkdir e", "create o", "write o 4096"];
 
 #[test]

@@ -120,10 +120,11 @@ impl<'a> Judge<'a> {
         // Of an empty file only its name says which it is.
         let may_be_empty =
             |file| self.history.held(file, 0, self.floors.last).iter().any(|held| held.size_bytes == 0);
-        let is_at = |name: &str, node: Node| match (self.found.get(name), node) {
-            (Some(Found::File(bytes)), Node::File(file)) if bytes.is_empty() => may_be_empty(file),
-            (Some(Found::File(bytes)), Node::File(file)) => sole_owner(bytes) == Some(file),
-            (found, Node::Directory) => found == Some(&Found::Directory),
+        let is_at = |name: &str, node: Option<Node>| match (self.found.get(name), node) {
+            (Some(Found::File(bytes)), Some(Node::File(file))) if bytes.is_empty() => may_be_empty(file),
+            (Some(Found::File(bytes)), Some(Node::File(file))) => sole_owner(bytes) == Some(file),
+            (found, Some(Node::Directory)) => found == Some(&Found::Directory),
+            (found, None) => found.is_none(),
             _ => false,
         };
         known::replaced_name_is_gone(self.history, self.floors, name, is_at)
