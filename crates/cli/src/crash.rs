@@ -20,6 +20,7 @@ use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_OK, EXI
 use fsage_model::quantity::as_f64;
 use fsage_model::size::Bytes;
 use fsage_model::study::{DiskOptions, FileSystemOptions, FileSystemSpec, QueueSpec};
+use fsage_sys::input::{self, Unfit};
 use fsage_sys::signal::{Flags, Signal};
 
 use super::terminal::Terminal;
@@ -249,8 +250,11 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
 fn script(path: &Path) -> Result<CrashScript, Problem> {
     let said = || format!("`--script {}` cannot be used", path.display());
     let hint = "write one operation per line, such as `create a` (docs/power.md)";
-    let text = fsage_sys::input::read_text(path, LONGEST_SCRIPT_BYTES);
-    let text = text.map_err(|error| Problem::new(EXIT_USAGE, said()).because(&error).hint(hint))?;
+    let text = input::read_text(path, LONGEST_SCRIPT_BYTES);
+    let text = text.map_err(|error| {
+        let next = Unfit::hint(&error).unwrap_or("name a file that can be read");
+        Problem::new(EXIT_USAGE, said()).because(&error).hint(next)
+    })?;
     text.parse()
         .map_err(|error: CrashScriptError| Problem::new(EXIT_USAGE, said()).because(&error).hint(hint))
 }

@@ -37,6 +37,9 @@ pub trait Judge {
     /// # Errors
     /// It cannot be judged.
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError>;
+
+    /// Whether everything below the load's directory can be removed if the file system is whole.
+    fn is_removable(&self) -> bool;
 }
 
 impl Judge for History {
@@ -49,6 +52,10 @@ impl Judge for History {
         floors.missing.clone_from(&spec.missing);
         floors.promises = Some(spec.promises);
         Ok(compare(spec, self, &floors, attempt))
+    }
+
+    fn is_removable(&self) -> bool {
+        true
     }
 }
 
@@ -66,7 +73,12 @@ pub fn attempt(
     let log = KernelLog::from_now();
     let mut attempt = Attempt { returned: judge.returned(spec), ..Attempt::default() };
     mounted(spec, judge, held, &mut attempt)?;
-    let is_mounted = attempt.damage.iter().all(|damage| damage.kind != DamageKind::Mount);
+    // Neither the file system nor the load's directory is missing.
+    let is_there = attempt.damage.iter().all(|damage| match damage.kind {
+        DamageKind::Mount => false,
+        DamageKind::Name => !damage.path.is_empty(),
+        _ => true,
+    });
     note(&log, spec, &mut attempt)?;
     if let Some(argv) = spec.check.as_ref().filter(|_| !attempt.oops) {
         held.forget_cache(&spec.device)?;
@@ -75,7 +87,7 @@ pub fn attempt(
         attempt.times.check_ns = check_ns;
         attempt.damage.extend(check_damage(checked)?);
     }
-    if spec.used && is_mounted && !attempt.oops {
+    if spec.used && judge.is_removable() && is_there && !attempt.oops {
         emptied(spec, held, &mut attempt)?;
     }
     attempt.damage.sort_by_key(|damage| damage.kind);
@@ -123,6 +135,7 @@ fn emptied(spec: &AttemptSpec, held: &HeldDevices, attempt: &mut Attempt) -> Res
     let log = KernelLog::from_now();
     match held.mount(&spec.device, &spec.point, &spec.file_system, &spec.options, false) {
         Err(error) if is_refusal(&error) => {
+            note(&log, spec, attempt)?;
             let what = format!("after it was unmounted: {}", crate::host::chain(&error));
             attempt.damage.push(whole(DamageKind::Mount, what));
             return Ok(());
@@ -320,13 +333,19 @@ fn cannot_use(point: &Path) -> Option<Damage> {
 
 /// What of the load's directory cannot be removed, if anything: names that are counted wrongly are found by the last one only.
 fn cannot_remove(directory: &Location) -> Option<Damage> {
-    let root = directory.open_to_change().ok()?;
+    let root = match directory.open_to_change() {
+        Ok(root) => root,
+        Err(error) => return Some(whole(DamageKind::Use, crate::host::chain(&error))),
+    };
     let mut directories = vec![String::new()];
     let mut next = 0;
     while let Some(path) = directories.get(next).cloned() {
         next += 1;
-        // What cannot be listed was said when it was compared.
-        for (name, kind) in list(&root, &path).ok()? {
+        let names = match list(&root, &path) {
+            Ok(names) => names,
+            Err(errno) => return Some(left(&path, errno)),
+        };
+        for (name, kind) in names {
             let below = if path.is_empty() { name } else { format!("{path}/{name}") };
             if kind == FileType::Directory {
                 directories.push(below);

@@ -73,6 +73,15 @@ impl Floors {
         self.files.get(&file).copied().unwrap_or(0)
     }
 
+    /// A name and those of the directories above it.
+    fn promise_name(&mut self, path: &str, tree: usize) {
+        let mut name = path;
+        while !name.is_empty() {
+            self.names.insert(name.to_owned(), tree);
+            name = parent(name);
+        }
+    }
+
     /// The floor of everything.
     pub const fn all(&self) -> usize {
         self.all
@@ -131,7 +140,7 @@ impl History {
     }
 
     /// What was promised when so many requests of the log were done. `fsync_names`: `fsync` of a file
-    /// promises its name too, and those of the directories above it.
+    /// promises all its names too, that of a directory its name, and both those of the directories above.
     pub fn floors(&self, cut: u64, fsync_names: bool) -> Floors {
         let returned = self.steps.partition_point(|step| step.position <= cut);
         let mut floors = Floors { returned, last: (returned + 1).min(self.steps.len()), ..Floors::default() };
@@ -140,13 +149,15 @@ impl History {
                 CrashOperation::Sync => floors.all = tree,
                 CrashOperation::FsyncDirectory { path } => {
                     floors.directories.insert(path.clone(), tree);
+                    if fsync_names {
+                        floors.promise_name(path, tree);
+                    }
                 }
                 CrashOperation::Fsync { path } => {
                     self.promise_file(path, tree, &mut floors);
-                    let mut name = path.as_str();
-                    while fsync_names && !name.is_empty() {
-                        floors.names.insert(name.to_owned(), tree);
-                        name = parent(name);
+                    if fsync_names {
+                        floors.promise_name(path, tree);
+                        self.promise_names(path, tree, &mut floors);
                     }
                 }
                 // The unnamed file was synced before it got its name.
@@ -157,6 +168,15 @@ impl History {
             }
         }
         floors
+    }
+
+    /// The other names of a file.
+    fn promise_names(&self, path: &str, tree: usize, floors: &mut Floors) {
+        let Some(names) = self.names.get(tree) else { return };
+        let node = names.get(path);
+        for (name, _) in names.iter().filter(|(_, other)| Some(*other) == node) {
+            floors.promise_name(name, tree);
+        }
     }
 
     fn promise_file(&self, path: &str, tree: usize, floors: &mut Floors) {

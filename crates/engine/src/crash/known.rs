@@ -24,20 +24,91 @@ fn file_at(history: &History, number: usize, name: &str) -> Option<Identity> {
     }
 }
 
-/// Whether something else than a file and a directory was synced by itself in operations `from..to`.
+/// What a sync of a single file or directory is of.
+#[derive(Debug, Clone, Copy)]
+enum Target<'a> {
+    File(Identity),
+    Directory(&'a str),
+}
+
+impl<'a> Target<'a> {
+    /// What operation `number` syncs by itself, if anything.
+    fn synced_by(history: &History, number: usize, operation: &'a CrashOperation) -> Option<Self> {
+        match operation {
+            CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
+                file_at(history, number, path).map(Self::File)
+            }
+            CrashOperation::FsyncDirectory { path } => Some(Self::Directory(path)),
+            // The unnamed file was synced before it got its name.
+            CrashOperation::LinkUnnamed { path, .. } => file_at(history, number + 1, path).map(Self::File),
+            _ => None,
+        }
+    }
+
+    fn is(self, other: Target<'_>) -> bool {
+        match (self, other) {
+            (Self::File(one), Target::File(other)) => one == other,
+            (Self::Directory(one), Target::Directory(other)) => one == other,
+            _ => false,
+        }
+    }
+
+    /// Whether operation `number` changed it.
+    fn is_changed_by(self, history: &History, number: usize, operation: &CrashOperation) -> bool {
+        if matches!(
+            operation,
+            CrashOperation::Sync
+                | CrashOperation::WriteOut { .. }
+                | CrashOperation::Fsync { .. }
+                | CrashOperation::Fdatasync { .. }
+                | CrashOperation::FsyncDirectory { .. }
+        ) {
+            return false;
+        }
+        let (path, other) = operation.paths();
+        [Some(path), other].into_iter().flatten().any(|path| match self {
+            Self::File(file) => {
+                [number, number + 1].iter().any(|tree| file_at(history, *tree, path) == Some(file))
+            }
+            Self::Directory(directory) => {
+                let has_names = history.names(number) != history.names(number + 1);
+                has_names && (path == directory || parent(path) == directory)
+            }
+        })
+    }
+
+    /// Whether it had been changed when operation `number` synced it: of what was not, nothing is written.
+    fn had_changed(self, history: &History, number: usize) -> bool {
+        let before = history.steps().get(..number).unwrap_or_default().iter().enumerate().rev();
+        let mut decided = before.filter_map(|(number, LoadStep { operation, .. })| {
+            if self.is_changed_by(history, number, operation) {
+                return Some(true);
+            }
+            let synced = Target::synced_by(history, number, operation);
+            let is_synced = *operation == CrashOperation::Sync || synced.is_some_and(|other| self.is(other));
+            is_synced.then_some(false)
+        });
+        decided.next().unwrap_or(false)
+    }
+}
+
+/// Whether something that had been changed, and is neither this node nor one of these directories, was synced by itself
+/// in operations `from..to`.
 fn another_was_synced(
     history: &History,
     (from, to): (usize, usize),
-    file: Option<Identity>,
-    directory: &str,
+    node: Option<Node>,
+    directories: &[&str],
 ) -> bool {
-    steps(history, from, to).any(|(number, step)| match &step.operation {
-        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
-            file_at(history, number, path) != file
-        }
-        CrashOperation::FsyncDirectory { path } => path != directory,
-        CrashOperation::LinkUnnamed { .. } => true,
-        _ => false,
+    steps(history, from, to).any(|(number, step)| {
+        Target::synced_by(history, number, &step.operation).is_some_and(|target| {
+            let is_other = match target {
+                Target::File(file) => node != Some(Node::File(file)),
+                Target::Directory(path) => !directories.contains(&path),
+            };
+            let is_unnamed = matches!(step.operation, CrashOperation::LinkUnnamed { .. });
+            is_other && (is_unnamed || target.had_changed(history, number))
+        })
     })
 }
 
@@ -79,9 +150,9 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
         _ => false,
     });
     let (Some((replaced, _)), Some((removed, _))) = (replaced.last(), removed) else { return false };
-    let newer = file_at(history, removed, name);
+    let newer = file_at(history, removed, name).map(Node::File);
     by_name
-        && another_was_synced(history, (removed + 1, floors.last), newer, parent(name))
+        && another_was_synced(history, (removed + 1, floors.last), newer, &[parent(name)])
         && !was_committed(history, floors, replaced, parent(name))
 }
 
@@ -105,38 +176,39 @@ pub fn renamed_file_has_both_names(
             && others().any(|name| parent(name) != parent(from))
             && after.any(|tree| others().all(|name| is_of_file(tree, name)))
             && !was_synced(history, floors, number + 1, file)
-            && another_was_synced(history, (number + 1, floors.last), Some(file), parent(from))
+            && another_was_synced(history, (number + 1, floors.last), Some(Node::File(file)), &[parent(from)])
             && !was_committed(history, floors, number, parent(from))
     })
 }
 
 /// Whether `path` is `directory` or something in it.
-fn is_within(path: &str, directory: &str) -> bool {
+pub fn is_within(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether something else than what was moved and these directories was synced by itself in operations `from..to`.
-fn beside_was_synced(
-    history: &History,
-    (from, to): (usize, usize),
-    moved: Node,
-    directories: &[&str],
-) -> bool {
-    steps(history, from, to).any(|(number, step)| match &step.operation {
-        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
-            file_at(history, number, path).map(Node::File) != Some(moved)
-        }
-        CrashOperation::FsyncDirectory { path } => !directories.contains(&path.as_str()),
-        CrashOperation::LinkUnnamed { .. } => true,
-        _ => false,
-    })
+/// Whether nothing of a file can be on the medium: no name led to it at the last whole sync, and since then neither the file
+/// nor a directory that it had a name in was synced.
+fn is_only_in_memory(history: &History, floors: &Floors, file: Identity) -> bool {
+    let has_name = |tree: usize, within: Option<&str>| {
+        let names = history.names(tree).into_iter().flatten();
+        let mut of_file = names.filter(|(_, node)| **node == Node::File(file));
+        of_file.any(|(name, _)| within.is_none_or(|directory| parent(name) == directory))
+    };
+    !has_name(floors.all(), None)
+        && !steps(history, floors.all(), floors.returned).any(|(number, step)| {
+            match Target::synced_by(history, number, &step.operation) {
+                Some(Target::File(synced)) => synced == file,
+                Some(Target::Directory(path)) => has_name(number, Some(path)),
+                None => false,
+            }
+        })
 }
 
 /// *A name that was replaced is gone*: `name` was promised by a sync of its directory, of what it led to, or of a file in it;
-/// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, or
-/// nowhere if it was made since the last whole sync and never synced by itself, for which `is_at` asks (`None`: nothing is there);
-/// then something else than what was moved and its directories was synced by itself; and since the move neither what was
-/// moved nor its new directory nor the whole file system was.
+/// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, or is
+/// a file that is nowhere and was only in memory, for which `is_at` asks (`None`: nothing is there); then something
+/// else than what was moved and its directories had been changed and was synced by itself; and since the move neither
+/// what was moved nor its new directory nor the whole file system was.
 pub fn replaced_name_is_gone(
     history: &History,
     floors: &Floors,
@@ -164,49 +236,53 @@ pub fn replaced_name_is_gone(
         Node::File(file) => was_synced(history, floors, tree, file),
         Node::Directory => was_committed(history, floors, tree, path),
     };
-    let is_only_in_memory = |from: &str, moved: Node| {
-        let before = history.names(floors.all()).and_then(|names| names.get(from));
-        before != Some(&moved) && !was_synced_since(floors.all(), from, moved)
+    let is_nowhere = |from: &str, moved: Node| match moved {
+        Node::File(file) => is_at(from, None) && is_only_in_memory(history, floors, file),
+        Node::Directory => false,
     };
     moves.any(|(number, from, moved)| {
-        (is_at(from, Some(moved)) || is_at(from, None) && is_only_in_memory(from, moved))
+        (is_at(from, Some(moved)) || is_nowhere(from, moved))
             && !was_synced_since(number + 1, name, moved)
-            && beside_was_synced(
+            && another_was_synced(
                 history,
                 (number + 1, floors.last),
-                moved,
+                Some(moved),
                 &[name, parent(name), parent(from)],
             )
             && !was_committed(history, floors, number, parent(name))
     })
 }
 
-/// *A renamed directory has its old name*: a directory of the last whole sync was renamed, and is at its old name, for which
-/// `is_there` asks; then a file in it was synced by its new path; `name` is the new or the old path or in
-/// one of them; and since the rename neither the directory nor those that its names are in were synced, nor the whole file
-/// system.
-pub fn renamed_directory_has_old_name(
-    history: &History,
-    floors: &Floors,
-    name: &str,
-    is_there: impl Fn(&str) -> bool,
-) -> bool {
+/// The directories, by their old and new paths, of which *a renamed directory has its old name* may come up: a directory of
+/// the last whole sync was renamed, and nothing had its old path since; then a file in it that had been changed was synced
+/// by its new path; and since the rename neither the directory nor those that its names are in were synced, nor the whole
+/// file system.
+pub fn renamed_directories<'a>(history: &'a History, floors: &Floors) -> Vec<(&'a str, &'a str)> {
     let committed = history.names(floors.all());
-    steps(history, floors.all(), floors.returned).any(|(number, step)| {
-        let CrashOperation::Rename { from, to } = &step.operation else { return false };
+    let renamed = steps(history, floors.all(), floors.returned).filter_map(|(number, step)| {
+        let CrashOperation::Rename { from, to } = &step.operation else { return None };
         let synced_in_it = || {
-            steps(history, number + 1, floors.returned).any(|(_, step)| {
-                matches!(&step.operation, CrashOperation::Fsync { path } if path != to && is_within(path, to))
+            steps(history, number + 1, floors.returned).any(|(number, step)| match &step.operation {
+                CrashOperation::Fsync { path } if path != to && is_within(path, to) => {
+                    Target::synced_by(history, number, &step.operation)
+                        .is_some_and(|target| target.had_changed(history, number))
+                }
+                _ => false,
             })
         };
-        committed.and_then(|names| names.get(from)) == Some(&Node::Directory)
-            && (is_within(name, to) || is_within(name, from))
-            && is_there(from)
+        let never_again = || {
+            let mut trees = number + 1..=floors.last;
+            trees.all(|tree| history.names(tree).is_none_or(|names| !names.contains_key(from)))
+        };
+        let is_known = committed.and_then(|names| names.get(from)) == Some(&Node::Directory)
+            && never_again()
             && synced_in_it()
             && ![to.as_str(), parent(to), parent(from)]
                 .iter()
-                .any(|directory| was_committed(history, floors, number, directory))
-    })
+                .any(|directory| was_committed(history, floors, number, directory));
+        is_known.then_some((from.as_str(), to.as_str()))
+    });
+    renamed.collect()
 }
 
 /// *`syncfs` leaves written blocks in the cache of the drive*: tree `floor` was promised by `syncfs`, and of

@@ -51,35 +51,64 @@ fn a_replaced_file_returns_by_the_finding_only_where_something_else_was_synced_a
         pattern(&history, &old_b(&history), DamageKind::Name)
     };
     assert_eq!(of(&["unlink b", "write o 4096", "fsync o"]), known);
-    assert_eq!(of(&["unlink b", "fdatasync o"]), known);
-    assert_eq!(of(&["unlink b", "fsyncdir one"]), known);
-    assert_eq!(of(&["rename b e", "fsync o"]), known);
+    assert_eq!(of(&["unlink b", "write o 4096", "fdatasync o"]), known);
+    assert_eq!(of(&["unlink b", "create one/z", "fsyncdir one"]), known);
+    assert_eq!(of(&["rename b e", "write o 4096", "fsync o"]), known);
     // Nothing was synced since, or only what was removed, or before the removal, or there was no removal.
     assert_eq!(of(&["unlink b", "write o 4096"]), None);
     assert_eq!(of(&["rename b e", "fsync e"]), None);
-    assert_eq!(of(&["fsync o", "unlink b"]), None);
-    assert_eq!(of(&["fsync o"]), None);
+    assert_eq!(of(&["write o 4096", "fsync o", "unlink b"]), None);
+    assert_eq!(of(&["write o 4096", "fsync o"]), None);
     // The directory was synced, which prevents it.
-    assert_eq!(of(&["fsyncdir", "unlink b", "fsync o"]), None);
+    assert_eq!(of(&["fsyncdir", "unlink b", "write o 4096", "fsync o"]), None);
     // Everything was.
-    assert_eq!(of(&["sync", "unlink b", "fsync o"]), None);
-    assert_eq!(of(&["unlink b", "fsync o", "fsyncdir"]), None);
-    assert_eq!(of(&["unlink b", "fsync o", "sync"]), None);
+    assert_eq!(of(&["sync", "unlink b", "write o 4096", "fsync o"]), None);
+    assert_eq!(of(&["unlink b", "write o 4096", "fsync o", "fsyncdir"]), None);
+    assert_eq!(of(&["unlink b", "write o 4096", "fsync o", "sync"]), None);
+}
+
+#[test]
+fn a_sync_of_what_was_not_changed_since_the_last_one_writes_nothing() {
+    let returns = |rest: &[&str]| {
+        let load = [&["create t", "write t 4096", "rename t b", "fsync b", "unlink b"], rest].concat();
+        let history = history(&BASE, &load);
+        pattern(&history, &old_b(&history), DamageKind::Name).is_some()
+    };
+    assert!(returns(&["write o 4096", "fsync o"]) && returns(&["truncate o 0", "fdatasync o"]));
+    assert!(returns(&["link o p", "fsync o"]) && returns(&["unnamed u 4096"]));
+    assert!(!returns(&["fsync o"]) && !returns(&["write y 4096", "fsync o"]));
+    assert!(!returns(&["fsyncdir one"]) && !returns(&["write one/x 4096", "fsyncdir one"]));
+    // Changed, but synced since.
+    let load = ["write o 4096", "fsync o", "create t", "write t 4096", "rename t b", "fsync b", "unlink b"];
+    let of = |rest: &[&str]| {
+        let history = history(&BASE, &[&load[..], rest].concat());
+        pattern(&history, &old_b(&history), DamageKind::Name)
+    };
+    assert_eq!(of(&["fsync o"]), None);
 }
 
 #[test]
 fn an_older_file_that_was_not_replaced_by_a_rename_and_synced_is_no_finding() {
     // Removed and made again, not replaced.
-    let load = ["unlink b", "create b", "write b 4096", "fsync b", "unlink b", "fsync o"];
+    let load = ["unlink b", "create b", "write b 4096", "fsync b", "unlink b", "write o 4096", "fsync o"];
     let made_again = history(&BASE, &load);
     assert_eq!(pattern(&made_again, &old_b(&made_again), DamageKind::Name), None);
     // Promised by the directory, not by `fsync` of the file.
-    let load = ["create t", "write t 4096", "rename t b", "fsyncdir", "unlink b", "fsync o"];
+    let load = ["create t", "write t 4096", "rename t b", "fsyncdir", "unlink b", "write o 4096", "fsync o"];
     let by_directory = history(&BASE, &load);
     assert_eq!(pattern(&by_directory, &old_b(&by_directory), DamageKind::Name), None);
     // Committed since: the older one is in no tree that the log could be replayed to.
-    let load =
-        ["create t", "write t 4096", "rename t b", "sync", "write b 4096", "fsync b", "unlink b", "fsync o"];
+    let load = [
+        "create t",
+        "write t 4096",
+        "rename t b",
+        "sync",
+        "write b 4096",
+        "fsync b",
+        "unlink b",
+        "write o 4096",
+        "fsync o",
+    ];
     let committed = history(&BASE, &load);
     assert_eq!(pattern(&committed, &old_b(&committed), DamageKind::Name), None);
 }
@@ -87,14 +116,15 @@ fn an_older_file_that_was_not_replaced_by_a_rename_and_synced_is_no_finding() {
 #[test]
 fn the_sync_under_way_may_have_done_it_and_prevents_nothing() {
     let known = Some(KnownFinding::BtrfsReplacedFileReturns);
-    let load = ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "fsync o"];
+    let load = ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "write o 4096", "fsync o"];
     let under_way = history(&BASE, &load);
-    assert_eq!(pattern_at(&under_way, 50, &old_b(&under_way), DamageKind::Name), known);
-    assert_eq!(pattern_at(&under_way, 40, &old_b(&under_way), DamageKind::Name), None, "it was not begun");
-    let load = ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "fsync o", "sync"];
+    assert_eq!(pattern_at(&under_way, 60, &old_b(&under_way), DamageKind::Name), known);
+    assert_eq!(pattern_at(&under_way, 50, &old_b(&under_way), DamageKind::Name), None, "it was not begun");
+    let load =
+        ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "write o 4096", "fsync o", "sync"];
     let synced = history(&BASE, &load);
-    assert_eq!(pattern_at(&synced, 60, &old_b(&synced), DamageKind::Name), known);
-    assert_eq!(pattern_at(&synced, 70, &old_b(&synced), DamageKind::Name), None);
+    assert_eq!(pattern_at(&synced, 70, &old_b(&synced), DamageKind::Name), known);
+    assert_eq!(pattern_at(&synced, 80, &old_b(&synced), DamageKind::Name), None);
 }
 
 #[test]
@@ -106,8 +136,8 @@ fn a_file_has_both_names_by_the_finding_only_where_something_else_was_synced_aft
         pattern(&history, &old_b(&history), DamageKind::Name)
     };
     assert_eq!(of("rename b one/b", &["fsyncdir one"]), known);
-    assert_eq!(of("rename b one/b", &["fsync o"]), known);
-    assert_eq!(of("rename b one/b", &["fsync one/x"]), known);
+    assert_eq!(of("rename b one/b", &["write o 4096", "fsync o"]), known);
+    assert_eq!(of("rename b one/b", &["write one/x 4096", "fsync one/x"]), known);
     // Nothing else was synced, or the file itself, its old directory or everything was too.
     assert_eq!(of("rename b one/b", &["write o 4096"]), None);
     assert_eq!(of("rename b one/b", &["fsync one/b"]), None);
@@ -115,7 +145,7 @@ fn a_file_has_both_names_by_the_finding_only_where_something_else_was_synced_aft
     assert_eq!(of("rename b one/b", &["fsyncdir one", "fsyncdir"]), None);
     assert_eq!(of("rename b one/b", &["fsyncdir one", "sync"]), None);
     // Within a directory it does not come up.
-    assert_eq!(of("rename b c", &["fsync o"]), None);
+    assert_eq!(of("rename b c", &["write o 4096", "fsync o"]), None);
     // The sync came first.
     let load = ["fsyncdir one", "rename b one/b"];
     let first = history(&BASE, &load);
@@ -149,21 +179,21 @@ fn a_replaced_name_is_gone_by_the_finding_only_where_something_else_was_synced_a
     };
     let promise = "fsyncdir one";
     assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o"]), known);
-    assert_eq!(of(promise, &["rename b one/d", "fsync one/x"]), known);
-    assert_eq!(of("fsync one/d", &["rename b one/d", "fsync o"]), known);
+    assert_eq!(of(promise, &["rename b one/d", "write one/x 4096", "fsync one/x"]), known);
+    assert_eq!(of("fsync one/d", &["rename b one/d", "write o 4096", "fsync o"]), known);
     // Promised by everything: not seen.
-    assert_eq!(of("sync", &["rename b one/d", "fsync o"]), None);
+    assert_eq!(of("sync", &["rename b one/d", "write o 4096", "fsync o"]), None);
     // Nothing else was synced, or it was before the move, or the file, its new directory or everything was too.
     assert_eq!(of(promise, &["rename b one/d", "write o 4096"]), None);
-    assert_eq!(of(promise, &["fsync o", "rename b one/d"]), None);
+    assert_eq!(of(promise, &["write o 4096", "fsync o", "rename b one/d"]), None);
     assert_eq!(of(promise, &["rename b one/d", "fsync one/d"]), None);
-    assert_eq!(of(promise, &["rename b one/d", "fsync o", "fsync one/d"]), None);
-    assert_eq!(of(promise, &["rename b one/d", "fsync o", "fsyncdir one"]), None);
-    assert_eq!(of(promise, &["rename b one/d", "fsync o", "sync"]), None);
+    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o", "fsync one/d"]), None);
+    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o", "fsyncdir one"]), None);
+    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o", "sync"]), None);
     // Of what was synced only the old directory, or the moved file.
     assert_eq!(of(promise, &["rename b one/d", "fsyncdir"]), None);
     // It was not moved from another directory.
-    assert_eq!(of(promise, &["rename one/x one/d", "fsync o"]), None);
+    assert_eq!(of(promise, &["rename one/x one/d", "write o 4096", "fsync o"]), None);
 }
 
 #[test]
@@ -177,7 +207,7 @@ fn within_one_directory_a_replaced_name_is_gone_by_the_finding_only_where_the_fi
     let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
     assert_eq!(of("fsync d", &["write o 4096", "fsync o"]), known);
     assert_eq!(of("fsync d", &["write o 4096"]), None);
-    assert_eq!(of("fsync d", &["fsync o", "fsyncdir"]), None);
+    assert_eq!(of("fsync d", &["write o 4096", "fsync o", "fsyncdir"]), None);
     assert_eq!(of("fsyncdir", &["write o 4096", "fsync o"]), None);
 }
 
@@ -228,9 +258,9 @@ fn a_replaced_directory_is_gone_by_the_finding_only_where_something_else_was_syn
     };
     assert_eq!(of(&["write o 4096", "fsync o"]), known);
     assert_eq!(of(&["write o 4096"]), None);
-    assert_eq!(of(&["fsync o", "fsyncdir b"]), None);
-    assert_eq!(of(&["fsync o", "fsyncdir"]), None);
-    assert_eq!(of(&["fsync o", "sync"]), None);
+    assert_eq!(of(&["write o 4096", "fsync o", "fsyncdir b"]), None);
+    assert_eq!(of(&["write o 4096", "fsync o", "fsyncdir"]), None);
+    assert_eq!(of(&["write o 4096", "fsync o", "sync"]), None);
 }
 
 #[test]
@@ -261,9 +291,87 @@ fn a_renamed_directory_has_its_old_name_by_the_finding_only_where_a_file_in_it_w
     assert_eq!(of(&["create b/x", "write b/x 4096", "fsyncdir"], gone), Some(None));
 }
 
+/// `a` with everything in it as `to` has it.
+fn at_old_path(history: &History, from: &str, to: &str) -> FoundTree {
+    let now = there(history, history.steps().len());
+    let old = |name: String| match name.strip_prefix(to) {
+        Some(within) => format!("{from}{within}"),
+        None => name,
+    };
+    now.into_iter().map(|(name, found)| (old(name), found)).collect()
+}
+
+#[test]
+fn a_directory_with_its_old_path_that_lost_what_was_synced_in_it_is_no_finding() {
+    let load = ["rename a b", "create b/x", "write b/x 4096", "fsync b/x"];
+    let of = |load: &[&str], change: fn(&mut FoundTree)| {
+        let history = history(&DIRECTORIES, load);
+        let mut found = at_old_path(&history, "a", "b");
+        change(&mut found);
+        let damage = judge(&history, &history.floors(90, true), &found).damage;
+        assert!(!damage.is_empty());
+        damage.iter().all(|damage| damage.pattern.is_some())
+    };
+    assert!(of(&load, |_| {}));
+    assert!(!of(&load, |found| drop(found.remove("a/x"))), "the synced file is nowhere");
+    assert!(!of(&load, |found| drop(found.insert("a/x".into(), Found::File(vec![0; 4096])))), "zeros");
+    assert!(!of(&load, |found| drop(found.insert("a/y".into(), Found::Directory))), "a name that never was");
+    // A directory in it is there by its old path too.
+    let deeper = ["rename a b", "mkdir b/d", "create b/d/x", "write b/d/x 4096", "fsync b/d/x"];
+    assert!(of(&deeper, |_| {}));
+    // A new directory has the old path.
+    let again = history(&DIRECTORIES, &[&["rename a b", "mkdir a"], &load[1..]].concat());
+    let mut found = there(&again, 5);
+    found.remove("b/x");
+    let damage = judge(&again, &again.floors(90, true), &found).damage;
+    assert!(damage.iter().any(|damage| damage.pattern.is_none()), "{damage:?}");
+}
+
+#[test]
+fn what_was_synced_and_is_nowhere_is_no_finding_whatever_replaced_its_name() {
+    let of = |base: &[&str], load: &[&str], gone: &[&str], back: &[&str]| {
+        let history = history(&[&BASE[..], base].concat(), load);
+        let mut found = there(&history, history.steps().len());
+        for name in gone {
+            found.remove(*name);
+        }
+        for name in back {
+            found.insert((*name).to_owned(), there(&history, 0).remove(*name).unwrap());
+        }
+        let damage = judge(&history, &history.floors(900, true), &found).damage;
+        damage.iter().any(|damage| damage.pattern.is_none())
+    };
+    let end = ["write o 4096", "fsync o"];
+    let all = |load: &[&'static str]| [load, &end].concat();
+    // The file had another name at the last whole sync.
+    let load = all(&["create one/d", "fsync one/d", "rename b n", "rename n one/d"]);
+    assert!(of(&[], &load, &["one/d"], &[]));
+    // Of two that were moved over the name one is back, the other nowhere.
+    let load = all(&["create one/d", "fsyncdir one", "rename b one/d", "rename c one/d"]);
+    assert!(of(&["create c", "write c 4096"], &load, &["one/d"], &["b"]));
+    assert!(!of(&[], &all(&["create one/d", "fsyncdir one", "rename b one/d"]), &["one/d"], &["b"]));
+    // A directory with a synced file in it.
+    let load = all(&[
+        "mkdir d",
+        "create d/x",
+        "fsync d/x",
+        "unlink d/x",
+        "mkdir n",
+        "create n/y",
+        "write n/y 4096",
+        "fsync n/y",
+        "rename n d",
+    ]);
+    assert!(of(&[], &load, &["d", "d/y"], &[]));
+    // Its name was durable by its directory.
+    let load = all(&["create one/d", "fsync one/d", "create n", "fsyncdir", "rename n one/d"]);
+    assert!(of(&[], &load, &["one/d"], &[]));
+}
+
 #[test]
 fn a_replaced_name_is_gone_without_its_file_is_no_finding() {
-    let history = history(&BASE, &["create one/d", "fsyncdir one", "rename b one/d", "fsync o"]);
+    let history =
+        history(&BASE, &["create one/d", "fsyncdir one", "rename b one/d", "write o 4096", "fsync o"]);
     // Neither name is there, or another file has the old one.
     let mut found = there(&history, history.steps().len());
     found.remove("one/d");

@@ -156,6 +156,11 @@ fn duration_ns(elapsed: std::time::Duration) -> u64 {
 }
 
 impl CrashError {
+    fn unknown(operation: &CrashOperation) -> Self {
+        let what = format!("`{operation}` cannot be done: the file system has no such operation");
+        Self::Script { what }
+    }
+
     fn operation(operation: &CrashOperation) -> impl FnOnce(Errno) -> Self {
         let operation = operation.to_string();
         move |errno| Self::Operation { operation, source: errno.into() }
@@ -166,6 +171,8 @@ impl CrashError {
 #[derive(Debug)]
 pub struct CrashTest {
     generated: Generated,
+    /// Whether somebody wrote the operations down: then none is left out.
+    is_script: bool,
     history: Option<History>,
 }
 
@@ -175,7 +182,7 @@ impl CrashTest {
     /// # Errors
     /// An operation fails.
     pub fn prepare(spec: CrashLoadSpec, directory: &Anchor) -> Result<Self, CrashError> {
-        Self::make(load::generate(spec), directory)
+        Self::make(load::generate(spec), false, directory)
     }
 
     /// The same with operations that somebody wrote down.
@@ -184,10 +191,10 @@ impl CrashTest {
     /// They cannot be done one after the other; an operation fails.
     pub fn prepare_script(script: &CrashScript, seed: u64, directory: &Anchor) -> Result<Self, CrashError> {
         let generated = script::generate(script, seed).map_err(|what| CrashError::Script { what })?;
-        Self::make(generated, directory)
+        Self::make(generated, true, directory)
     }
 
-    fn make(generated: Generated, directory: &Anchor) -> Result<Self, CrashError> {
+    fn make(generated: Generated, is_script: bool, directory: &Anchor) -> Result<Self, CrashError> {
         let fill =
             |errno: Errno| CrashError::Operation { operation: "fill".to_owned(), source: errno.into() };
         free_space::fill(directory).map_err(fill)?;
@@ -195,12 +202,11 @@ impl CrashTest {
         for operation in &generated.base {
             let done = perform::perform(directory, &tree, operation);
             if done.map_err(CrashError::operation(operation))? == Done::No {
-                let what = format!("`{operation}` cannot be done: the file system has no such operation");
-                return Err(CrashError::Script { what });
+                return Err(CrashError::unknown(operation));
             }
             tree.apply(operation);
         }
-        Ok(Self { generated, history: None })
+        Ok(Self { generated, is_script, history: None })
     }
 
     /// Does the load, and says where in the disk's log each operation had returned.
@@ -215,6 +221,7 @@ impl CrashTest {
         for operation in &self.generated.operations {
             match perform::perform(directory, history.now(), operation) {
                 Ok(Done::Yes) => {}
+                Ok(Done::No) if self.is_script => return Err(CrashError::unknown(operation)),
                 Ok(Done::No) => continue,
                 Err(errno) => return Err(CrashError::operation(operation)(errno)),
             }
@@ -235,3 +242,7 @@ impl CrashTest {
         self.history.as_ref().ok_or(CrashError::Order { what: "run" })
     }
 }
+
+#[cfg(test)]
+#[path = "examples_tests.rs"]
+mod examples_tests;

@@ -45,7 +45,20 @@ pub struct Judgement {
 
 /// Compares.
 pub fn judge(history: &History, floors: &Floors, found: &FoundTree) -> Judgement {
-    let mut judge = Judge { history, floors, found, judgement: Judgement::default(), right: BTreeSet::new() };
+    let mut renamed = known::renamed_directories(history, floors);
+    // By its old path, and in every other way as it should be.
+    renamed.retain(|(from, to)| {
+        relocated(found, from, to).is_some_and(|found| {
+            let damage = compare(history, floors, &found, Vec::new()).damage;
+            damage.iter().all(|damage| [from, to].iter().all(|path| !known::is_within(&damage.path, path)))
+        })
+    });
+    compare(history, floors, found, renamed)
+}
+
+fn compare(history: &History, floors: &Floors, found: &FoundTree, old_paths: Vec<(&str, &str)>) -> Judgement {
+    let (judgement, right) = (Judgement::default(), BTreeSet::new());
+    let mut judge = Judge { history, floors, found, judgement, right, old_paths };
     // A name that was gone before is asked for only where it is there.
     let mut names = history.all_names(floors.all(), floors.last);
     names.extend(found.keys().map(String::as_str));
@@ -55,6 +68,26 @@ pub fn judge(history: &History, floors: &Floors, found: &FoundTree) -> Judgement
     judge.renamed();
     judge.updates();
     judge.judgement
+}
+
+/// What was found, with the directory `from` as `to`; none where there is no such directory, or both have the same name in them.
+fn relocated(found: &FoundTree, from: &str, to: &str) -> Option<FoundTree> {
+    if found.get(from) != Some(&Found::Directory) {
+        return None;
+    }
+    let mut moved = FoundTree::new();
+    for (name, what) in found {
+        let name = if known::is_within(name, from) {
+            format!("{to}{}", name.strip_prefix(from).unwrap_or_default())
+        } else {
+            name.clone()
+        };
+        let before = moved.insert(name.clone(), what.clone());
+        if before.is_some_and(|_| name != to) {
+            return None;
+        }
+    }
+    Some(moved)
 }
 
 /// What is wrong with a name or a file.
@@ -78,6 +111,8 @@ struct Judge<'a> {
     judgement: Judgement,
     /// Files that are where they may be.
     right: BTreeSet<Identity>,
+    /// Directories that have their old path by a known finding: the old and the new one.
+    old_paths: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Judge<'a> {
@@ -109,7 +144,8 @@ impl<'a> Judge<'a> {
             }
             Some(Found::Directory) if nodes.contains(&Some(Node::Directory)) => {}
             Some(Found::Directory) => {
-                self.damage(DamageKind::Name, name, self.since(floor, "is a directory"))
+                let (what, pattern) = (self.since(floor, "is a directory"), self.has_old_name(name));
+                self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
             }
             Some(Found::File(bytes)) => self.file(name, bytes, &nodes, floor),
         }
@@ -134,9 +170,8 @@ impl<'a> Judge<'a> {
 
     /// The finding by which a name is there, or not, because its directory has its old one.
     fn has_old_name(&self, name: &str) -> Option<KnownFinding> {
-        let is_there = |name: &str| self.found.get(name) == Some(&Found::Directory);
-        known::renamed_directory_has_old_name(self.history, self.floors, name, is_there)
-            .then_some(KnownFinding::BtrfsRenamedDirectoryHasOldName)
+        let is_in = |(from, to): &(&str, &str)| known::is_within(name, from) || known::is_within(name, to);
+        self.old_paths.iter().any(is_in).then_some(KnownFinding::BtrfsRenamedDirectoryHasOldName)
     }
 
     fn since(&self, floor: usize, what: &str) -> String {
@@ -277,13 +312,13 @@ impl<'a> Judge<'a> {
             }
         }
         for (file, floor) in self.durable_files() {
-            let names = self.names_since(file, floor);
-            let empty =
-                history.held(file, floors.file(file), floors.last).iter().any(|held| held.size_bytes == 0);
-            let excused = empty || self.right.contains(&file) || seen.contains(&file);
-            let Some(names) = names.filter(|_| !excused) else { continue };
-            let known = self.judgement.damage.iter().any(|damage| names.contains(damage.path.as_str()));
-            if !known && names.iter().all(|name| self.parent_is_there(name)) {
+            let may_be_empty =
+                || history.held(file, floors.file(file), floors.last).iter().any(|held| held.size_bytes == 0);
+            if self.right.contains(&file) || seen.contains(&file) || may_be_empty() {
+                continue;
+            }
+            let Some(names) = self.names_since(file, floor) else { continue };
+            if !names.iter().any(|name| self.is_said(name)) {
                 let names: Vec<&str> = names.into_iter().collect();
                 let what = format!("no name leads to the file that {} led to", names.join(" or "));
                 self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
@@ -306,6 +341,12 @@ impl<'a> Judge<'a> {
     /// Files that a durable name led to, and since which tree.
     fn durable_files(&self) -> BTreeMap<Identity, usize> {
         let mut files: BTreeMap<Identity, usize> = BTreeMap::new();
+        let all = self.floors.all();
+        for node in self.history.names(all).into_iter().flat_map(BTreeMap::values) {
+            if let Node::File(file) = node {
+                files.insert(*file, all);
+            }
+        }
         for name in self.history.all_names(self.floors.all(), self.floors.last) {
             let floor = self.floors.name(name);
             if let Some(Node::File(file)) = self.history.names(floor).and_then(|names| names.get(name)) {
@@ -330,9 +371,10 @@ impl<'a> Judge<'a> {
         Some(names)
     }
 
-    fn parent_is_there(&self, name: &str) -> bool {
-        let parent = parent(name);
-        parent.is_empty() || self.found.get(parent) == Some(&Found::Directory)
+    /// Whether it is said of a name, or of a directory above it, that it is not as promised, and no finding explains it.
+    fn is_said(&self, name: &str) -> bool {
+        let mut damage = self.judgement.damage.iter().filter(|damage| damage.pattern.is_none());
+        damage.any(|damage| known::is_within(name, &damage.path))
     }
 
     /// What became of files that were being replaced.
@@ -418,7 +460,7 @@ fn sole_owner(bytes: &[u8]) -> Option<Identity> {
 
 #[cfg(test)]
 #[path = "oracle_tests.rs"]
-mod tests;
+pub(super) mod tests;
 
 #[cfg(test)]
 #[path = "known_tests.rs"]

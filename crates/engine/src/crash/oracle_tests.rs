@@ -49,7 +49,7 @@ fn operation(line: &str) -> CrashOperation {
 }
 
 /// What is there if exactly the first `tree` operations reached the medium.
-pub(super) fn there(history: &History, tree: usize) -> FoundTree {
+pub(in crate::crash) fn there(history: &History, tree: usize) -> FoundTree {
     let found = |node: &Node| match node {
         Node::Directory => Found::Directory,
         Node::File(file) => Found::File(

@@ -197,6 +197,11 @@ impl Judge for ProgramJudge<'_> {
         let what = if reason.is_empty() { format!("exit status {status}") } else { reason };
         Ok(vec![whole(DamageKind::Program, what)])
     }
+
+    /// A program may leave what nobody can remove: immutable files, snapshots for reading only.
+    fn is_removable(&self) -> bool {
+        false
+    }
 }
 
 /// Writes acknowledgements to a file in a folder that only this user may enter.

@@ -5,6 +5,9 @@ use fsage_model::crash::{CrashOperation, CrashScript, LARGEST_SCRIPTED_FILE_BYTE
 use super::generated::Generated;
 use super::tree::{BLOCK, Node, Tree, parent};
 
+/// Most names in all trees that a script goes through, all of which are kept.
+const MOST_NAMES: usize = 1_000_000;
+
 /// The load of a script; the identities of its files come from the seed.
 ///
 /// # Errors
@@ -12,11 +15,17 @@ use super::tree::{BLOCK, Node, Tree, parent};
 pub fn generate(script: &CrashScript, seed: u64) -> Result<Generated, String> {
     let mut base = script.base.clone();
     base.push(CrashOperation::Sync);
-    let mut tree = Tree::new(seed);
+    let (mut tree, mut names) = (Tree::new(seed), 0);
     for operation in base.iter().chain(&script.operations) {
         obstacle(&tree, operation)
             .map_or(Ok(()), |why| Err(format!("`{operation}` cannot be done: {why}")))?;
         tree.apply(operation);
+        names += tree.names.len();
+        if names > MOST_NAMES {
+            return Err(format!(
+                "`{operation}` cannot be done: so many names after so many operations take too much memory"
+            ));
+        }
     }
     Ok(Generated { seed, base, operations: script.operations.clone(), updates: Vec::new() })
 }
@@ -29,9 +38,11 @@ fn obstacle(tree: &Tree, operation: &CrashOperation) -> Option<String> {
         is_taken.or_else(|| no_parent(tree, path))
     };
     match operation {
-        CrashOperation::Create { path }
-        | CrashOperation::Mkdir { path }
-        | CrashOperation::LinkUnnamed { path, .. } => not_free(path),
+        CrashOperation::Create { path } | CrashOperation::Mkdir { path } => not_free(path),
+        CrashOperation::LinkUnnamed { path, length_bytes } => {
+            let is_fine = (1..=LARGEST_SCRIPTED_FILE_BYTES).contains(length_bytes);
+            not_free(path).or_else(|| (!is_fine).then(|| out_of_range(0, *length_bytes)))
+        }
         CrashOperation::Write { path, offset_bytes, length_bytes }
         | CrashOperation::DirectWrite { path, offset_bytes, length_bytes }
         | CrashOperation::MappedWrite { path, offset_bytes, length_bytes }
@@ -39,7 +50,9 @@ fn obstacle(tree: &Tree, operation: &CrashOperation) -> Option<String> {
             no_file(path).or_else(|| wrong_range(tree, operation, *offset_bytes, *length_bytes))
         }
         CrashOperation::Allocate { path, size_bytes } | CrashOperation::Truncate { path, size_bytes } => {
-            no_file(path).or_else(|| not_whole(*size_bytes))
+            let is_fine = *size_bytes <= LARGEST_SCRIPTED_FILE_BYTES;
+            let too_large = || (!is_fine).then(|| out_of_range(0, *size_bytes));
+            no_file(path).or_else(too_large).or_else(|| not_whole(*size_bytes))
         }
         CrashOperation::Rename { from, to } => no_move(tree, from, to),
         CrashOperation::Exchange { from, to } => no_file(from).or_else(|| no_file(to)),
@@ -75,10 +88,14 @@ fn not_whole(bytes: u64) -> Option<String> {
     (!bytes.is_multiple_of(BLOCK)).then(|| format!("{bytes} is no multiple of {BLOCK}"))
 }
 
+fn out_of_range(offset: u64, length: u64) -> String {
+    format!("{length} bytes at {offset} are not within 1 to {LARGEST_SCRIPTED_FILE_BYTES}")
+}
+
 /// A block has one version, so what is written ends with a block or with the file.
 fn wrong_range(tree: &Tree, operation: &CrashOperation, offset: u64, length: u64) -> Option<String> {
     let size = tree.contents(operation.paths().0).map_or(0, |held| held.size_bytes);
-    let end = offset + length;
+    let Some(end) = offset.checked_add(length) else { return Some(out_of_range(offset, length)) };
     let at_end = match operation {
         CrashOperation::Write { .. } => end >= size,
         CrashOperation::MappedWrite { .. } if end > size => {
@@ -88,7 +105,7 @@ fn wrong_range(tree: &Tree, operation: &CrashOperation, offset: u64, length: u64
         _ => false,
     };
     if length == 0 || end > LARGEST_SCRIPTED_FILE_BYTES {
-        return Some(format!("{length} bytes at {offset} are not within 1 to {LARGEST_SCRIPTED_FILE_BYTES}"));
+        return Some(out_of_range(offset, length));
     }
     not_whole(offset).or_else(|| not_whole(end).filter(|_| !at_end))
 }
@@ -147,6 +164,7 @@ mod tests {
             ("create a", "there already"),
             ("mkdir one", "there already"),
             ("link-unnamed a 0+1", "there already"),
+            ("link-unnamed d 0+0", "not within"),
             ("create two/a", "two is no directory"),
             ("create a/b", "a is no directory"),
             ("write d 0+1", "no file"),
@@ -177,6 +195,12 @@ mod tests {
         ] {
             refused(operation, why);
         }
+        let many: String = (0..1500).map(|number| format!("create {number}\n")).collect();
+        refused(&many, "too much memory");
+        let beyond = CrashOperation::Punch { path: "a".to_owned(), offset_bytes: u64::MAX, length_bytes: 2 };
+        let base = vec![CrashOperation::Create { path: "a".to_owned() }];
+        let error = generate(&CrashScript { base, operations: vec![beyond] }, 1).unwrap_err();
+        assert!(error.contains("not within"), "{error}");
         for operation in ["write a 4096+5000", "write a 0+4096", "write-mapped a 4096+4096", "punch a 0+4096"]
         {
             generated(&format!("{base}{operation}")).unwrap();

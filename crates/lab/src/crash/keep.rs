@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use fsage_model::crash::{Failing, ProgramRun};
+use fsage_model::crash::{CrashOperation, Failing, ProgramRun};
 use fsage_model::disk::call as disk_call;
 use fsage_model::escape;
 use fsage_model::protocol::call;
@@ -90,6 +90,15 @@ fn text(run: &CrashRun, failing: &Failing) -> String {
     );
     if matches!(run.work, CrashWork::Program(_)) {
         text += &format!("{ACKNOWLEDGED}: what the load had acknowledged before the cut\n");
+    }
+    if let CrashWork::Script(script) = &run.work {
+        text += "\nScript:\n";
+        let lines = |operations: &[CrashOperation]| {
+            let lines =
+                operations.iter().map(|operation| format!("  {}\n", escape::line(&operation.to_string())));
+            lines.collect::<String>()
+        };
+        text += &format!("{}  ---\n{}", lines(&script.base), lines(&script.operations));
     }
     text += "\nDamage:\n";
     for damage in failing.damage.iter().take(8) {

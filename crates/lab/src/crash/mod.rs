@@ -148,6 +148,10 @@ impl CrashRun {
                 CrashWork::Load(load) => Some(*load),
                 CrashWork::Script(_) | CrashWork::Program(_) => None,
             },
+            script: match &self.work {
+                CrashWork::Script(script) => Some((**script).clone()),
+                CrashWork::Load(_) | CrashWork::Program(_) => None,
+            },
             program: self.program_report(&done),
             operations: wide(done.steps.len()),
             interrupted: done.program.as_ref().is_some_and(|program| program.stopped),

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Acknowledgement, Attempt, CrashClass, CrashCoverage, CrashLoadSpec, CrashSpec, CrashState, CutRequest,
-    Damage, DamageKind, KnownFinding, LoadStep, ProgramReport, UpdateOutcome, UpdateWay,
+    Acknowledgement, Attempt, CrashClass, CrashCoverage, CrashLoadSpec, CrashScript, CrashSpec, CrashState,
+    CutRequest, Damage, DamageKind, KnownFinding, LoadStep, ProgramReport, UpdateOutcome, UpdateWay,
 };
 use crate::quantity::as_f64;
 
@@ -21,6 +21,9 @@ pub struct CrashReport {
     /// The load; none where it was a script or a program of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<CrashLoadSpec>,
+    /// The operations that were read from a script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<CrashScript>,
     /// The user's own program as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramReport>,
@@ -79,6 +82,7 @@ impl CrashReport {
             options: Vec::new(),
             medium: String::new(),
             load: None,
+            script: None,
             program: None,
             operations: 0,
             spec,

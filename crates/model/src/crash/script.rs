@@ -99,7 +99,10 @@ impl FromStr for CrashOperation {
                 "rename" => (Self::Rename { from: path(0)?, to: path(1)? }, 2),
                 "exchange" => (Self::Exchange { from: path(0)?, to: path(1)? }, 2),
                 "link" => (Self::Link { from: path(0)?, to: path(1)? }, 2),
-                "link-unnamed" => (Self::LinkUnnamed { path: path(0)?, length_bytes: range()?.1 }, 2),
+                "link-unnamed" => match range()? {
+                    (0, length_bytes) => (Self::LinkUnnamed { path: path(0)?, length_bytes }, 2),
+                    _ => return Err("a new file is written from 0 on".to_owned()),
+                },
                 "unlink" => (Self::Unlink { path: path(0)? }, 1),
                 "mkdir" => (Self::Mkdir { path: path(0)? }, 1),
                 "rmdir" => (Self::Rmdir { path: path(0)? }, 1),
@@ -224,6 +227,7 @@ syncfs";
         refused("write a 0+x", 1, "no size");
         refused("write a 0+2MiB", 1, "larger");
         refused("write a 1MiB+4KiB", 1, "larger");
+        refused("link-unnamed a 4096+100", 1, "from 0 on");
         refused("truncate a 18446744073709551615", 1, "larger");
         refused(&"sync\n".repeat(10_001), 10_001, "more than 10000");
     }
