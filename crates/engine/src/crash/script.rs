@@ -198,8 +198,8 @@ mod tests {
         let many: String = (0..1500).map(|number| format!("create {number}\n")).collect();
         refused(&many, "too much memory");
         let beyond = CrashOperation::Punch { path: "a".to_owned(), offset_bytes: u64::MAX, length_bytes: 2 };
-        let base = vec![CrashOperation::Create { path: "a".to_owned() }];
-        let error = generate(&CrashScript { base, operations: vec![beyond] }, 1).unwrap_err();
+        let create = vec![CrashOperation::Create { path: "a".to_owned() }];
+        let error = generate(&CrashScript { base: create, operations: vec![beyond] }, 1).unwrap_err();
         assert!(error.contains("not within"), "{error}");
         for operation in ["write a 4096+5000", "write a 0+4096", "write-mapped a 4096+4096", "punch a 0+4096"]
         {
