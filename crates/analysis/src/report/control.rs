@@ -8,10 +8,11 @@
 //!   Schuirmann 1987, at half the usual error). One whose interval is wider tells nothing, and one beyond it fails.
 //! - The known slowdown: the disk took so many times as long for each request of a measure. How much that added says the
 //!   disk's own counter, which no measure has a part in (`real`); where it is not known, the factor that was asked
-//!   for. The slowdown has to be found, and its interval has to meet the real one within `NEAR`.
+//!   for. Its interval has to meet the real one within `NEAR`, and the slowdown has to be found.
 //! - Added requests: a small slowdown by requests beside the load's own, which the disk cannot tell from them. How long
-//!   they took the measure's clock says (`extra_factor`). One that is as large as it may be and too noisy to be found
-//!   tells nothing; one whose interval misses the real size by more than `CLOSE` fails.
+//!   they took the measure's clock says (`extra_factor`). Its interval has to meet the real one within `CLOSE`.
+//! - Either slowdown tells nothing where its interval has room for the real size and it is too noisy to be found: that measure
+//!   is too noisy for such differences, which the intervals of claims say too.
 //!
 //! Where a control fails, no claim is judged. Fewer than three repeats ([`SEEDS`]) tell nothing, and neither does an A/A pair of
 //! which no measure could be compared.
@@ -136,11 +137,9 @@ impl Row {
             Kind::Same if self.survives || self.is_beyond() => Outcome::Fails,
             Kind::Same if self.margin.is_some() && !self.is_equal() => Outcome::Untold,
             Kind::Same => Outcome::Passes,
-            Kind::Slow if found && self.is_sized() => Outcome::Passes,
-            Kind::Extra if !self.is_sized() => Outcome::Fails,
-            Kind::Extra if found => Outcome::Passes,
-            Kind::Extra => Outcome::Untold,
-            Kind::Slow => Outcome::Fails,
+            Kind::Slow | Kind::Extra if !self.is_sized() => Outcome::Fails,
+            Kind::Slow | Kind::Extra if found => Outcome::Passes,
+            Kind::Slow | Kind::Extra => Outcome::Untold,
         }
     }
 
@@ -169,11 +168,9 @@ impl Row {
             (Kind::Same, _) if self.differs => "false alarm, not after correction",
             (Kind::Same, _) => "no difference",
             (_, Outcome::Passes) => "found",
-            (Kind::Extra, Outcome::Untold) => "too noisy to be found",
-            (_, Outcome::Fails | Outcome::Untold) if self.survives && self.estimate.value > 1.0 => {
-                "found, with the wrong size"
-            }
-            (_, Outcome::Fails | Outcome::Untold) => "not found",
+            (_, Outcome::Untold) => "too noisy to be found",
+            (_, Outcome::Fails) if self.survives && self.estimate.value > 1.0 => "found, with the wrong size",
+            (_, Outcome::Fails) => "not found",
         };
         words.to_owned()
     }

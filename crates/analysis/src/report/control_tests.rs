@@ -136,6 +136,11 @@ fn a_known_slowdown_is_found_with_its_size() {
         (summary(&large).unwrap().verdict, large[0].words().as_str()),
         ("failed", "found, with the wrong size")
     );
+    // Noise in which it cannot be seen is no failure of what measures, and no success; it is said.
+    let noisy = of(3, 0.4, 1.25);
+    let found = summary(&noisy).unwrap();
+    assert_eq!((found.verdict, noisy[0].words().as_str()), ("cannot tell", "too noisy to be found"));
+    assert!(found.line().contains("was found in 0 of 2 measures"), "{}", found.line());
     let few = of(2, 0.005, 1.25);
     assert_eq!((summary(&few).unwrap().verdict, few[0].words().as_str()), ("cannot tell", "too few repeats"));
     assert!(summary(&few).unwrap().line().contains("3 repeats"));
