@@ -390,6 +390,7 @@ impl Lockstep {
             let cost = if self.part.makes_room { &mut volume.room } else { &mut volume.write };
             *cost = end.cost;
             (volume.used_bytes, volume.total_bytes) = (end.usage.used_bytes, end.usage.total_bytes);
+            volume.most_used_bytes = volume.most_used_bytes.max(end.usage.used_bytes);
             volume.model_time = end.model_time;
             volume.still_busy |= end.still_busy;
         }

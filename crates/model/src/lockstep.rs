@@ -61,6 +61,9 @@ pub struct VolumeRound {
     pub write: PartCost,
     /// Use of the volume afterwards, by `statfs`.
     pub used_bytes: u64,
+    /// The most of it after a part of the round; 0 in records that do not say.
+    #[serde(default)]
+    pub most_used_bytes: u64,
     /// Size of the file system.
     pub total_bytes: u64,
     /// `elapsed_ns` is by a disk's model.

@@ -180,15 +180,15 @@ warning_kinds! {
         "They were skipped on all volumes: the tree has less data than the workload specifies.",
         Nothing;
     NotFull = "not-full",
-        "Operations of a `lockstep` stage found no room on the leader although no more than 85 % of it was in use after any round.",
-        "Something else than room for data ran out, such as inodes or room for metadata: what the leader is compared with says nothing about a full volume.",
+        "Operations of a `lockstep` stage found no room on the leader, or its workload has no target of use and every operation found room, and no more than 85 % of the leader was ever in use between the parts of rounds.",
+        "Something other than space for data ran out, such as inodes or space for metadata, or nothing did: a comparison with the leader says nothing about a full volume.",
         Fullness;
     StillBusy = "still-busy",
         "The device of a volume in a `lockstep` stage was not idle 5 s after its turn.",
         "The rest of its work is included in the times of the volume whose turn came next.",
         WallTimes;
     NoCheckpoint = "no-checkpoint",
-        "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or could not be continued from.",
+        "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or the stage could not resume from it.",
         "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",
         Nothing;
     NoLog = "no-log",

@@ -115,7 +115,7 @@ fn finish(stage: &LockstepStage, record: Record, context: &mut StageContext<'_>)
     if let Some(message) = no_room(stage, &record.rounds, &record.failed) {
         context.warn(Warning { kind: WarningKind::ShortOfRoom, message });
     }
-    if let Some(message) = not_full(&stage.leader, &record.rounds, &record.failed) {
+    if let Some(message) = not_full(stage, &record.rounds, &record.failed) {
         context.warn(Warning { kind: WarningKind::NotFull, message });
     }
     let Record { rounds, looks, digest, failed, resumed_after, past: _ } = record;
@@ -492,25 +492,34 @@ fn no_room(
     })
 }
 
-/// What to say where something else than room for data ran out on the leader.
+/// What to say where something else than room for data ran out on the leader, or where a workload that goes on until nothing
+/// more fits never came to that.
 fn not_full(
-    leader: &str,
+    stage: &LockstepStage,
     rounds: &[Round],
     failed: &std::collections::BTreeMap<String, u64>,
 ) -> Option<String> {
     let refused = out_of_space(failed);
     let share = |round: &Round| {
         let volume = round.volumes.first()?;
-        Some(as_f64(volume.used_bytes) / as_f64(volume.total_bytes).max(1.0))
+        let used = volume.used_bytes.max(volume.most_used_bytes);
+        Some(as_f64(used) / as_f64(volume.total_bytes).max(1.0))
     };
     let most = rounds.iter().filter_map(share).fold(0.0, f64::max);
-    (refused > 0 && most <= FULL).then(|| {
-        format!(
-            "{} found no room on {leader}, of which {:.1} % were in use after the fullest round: inodes or room for metadata ran out",
-            plural(refused, "operation", "operations"),
-            100.0 * most
-        )
-    })
+    let (leader, most_in_use) = (&stage.leader, 100.0 * most);
+    let refusals = plural(refused, "operation", "operations");
+    if most > FULL {
+        None
+    } else if refused > 0 {
+        Some(format!(
+            "{refusals} found no room on {leader}, of which at most {most_in_use:.1} % were in use between the parts of \
+             rounds: something other than space for data ran out, such as inodes or space for metadata"
+        ))
+    } else {
+        stage.workload.target().is_none().then(|| {
+            format!("every operation found room on {leader}, of which at most {most_in_use:.1} % were in use between the parts of rounds")
+        })
+    }
 }
 
 fn in_words(stage: &LockstepStage, point: &Path) -> String {
@@ -560,14 +569,30 @@ mod tests {
             };
             Round { round: 1, operations: 100, files: 1, live_bytes: 1, volumes: vec![leader] }
         };
-        let of = |used: &[u64], refused| {
-            let rounds: Vec<Round> = used.iter().map(|used| round(*used)).collect();
-            not_full("full", &rounds, &[("ENOSPC".to_owned(), refused)].into())
+        let stage = |workload: &str| -> LockstepStage {
+            let text = format!(r#"{{"workload":{workload},"every":1,"followers":{{}},"measures":[]}}"#);
+            serde_json::from_str(&text).unwrap()
         };
-        let said = of(&[740, 780, 600], 10).unwrap();
-        assert!(said.starts_with("10 operations found no room on full, of which 78.0 %"), "{said}");
-        assert_eq!(of(&[740, 780, 600], 0), None);
-        assert_eq!(of(&[740, 930, 600], 10), None);
+        let (git, fsfb) = (
+            stage(r#"{"kind":"git","history":{"kind":"synthetic","commits":9}}"#),
+            stage(r#"{"kind":"fsfb","target":0.5}"#),
+        );
+        let of = |stage: &LockstepStage, used: &[u64], refused| {
+            let rounds: Vec<Round> = used.iter().map(|used| round(*used)).collect();
+            not_full(stage, &rounds, &[("ENOSPC".to_owned(), refused)].into())
+        };
+        let said = of(&git, &[740, 780, 600], 10).unwrap();
+        assert!(said.starts_with("10 operations found no room on full, of which at most 78.0 %"), "{said}");
+        // It ended before anything was full; what fills to a target says itself how full it is to be.
+        let said = of(&git, &[740, 780, 600], 0).unwrap();
+        assert!(said.starts_with("every operation found room on full, of which at most 78.0 %"), "{said}");
+        assert_eq!(of(&fsfb, &[500, 500], 0), None);
+        assert!(of(&fsfb, &[500, 500], 3).is_some());
+        assert_eq!(of(&git, &[740, 930, 600], 10), None);
+        // It was full within a round, and room was made before its end.
+        let mut rounds = vec![round(700)];
+        rounds[0].volumes[0].most_used_bytes = 960;
+        assert_eq!(not_full(&git, &rounds, &[("ENOSPC".to_owned(), 10)].into()), None);
     }
 
     #[test]
