@@ -250,7 +250,7 @@ fn a_signal_ends_both_trials_and_releases_everything() {
 fn what_goes_by_the_walls_clock_is_refused() {
     let scratch = Scratch::new();
     for (set, why) in [
-        ("volume={kind=\"loop\",size=\"256MiB\"}", "a loop file is measured by the wall's clock"),
+        ("volume={kind=\"loop\",size=\"256MiB\"}", "a loop file is measured by wall-clock time"),
         ("volume.time=\"real\"", "a virtual disk in real time"),
         ("stage.age.stop.seconds=3", "stop.seconds"),
     ] {

@@ -27,7 +27,7 @@ pub use promise::{Promises, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};
 pub use script::{CrashScript, CrashScriptError, LARGEST_SCRIPTED_FILE_BYTES};
 
-/// What a drive does with what it was given, as far as a power cut shows it.
+/// How a drive treats writes and flushes, as far as a power cut shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveBehaviour {

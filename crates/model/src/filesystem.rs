@@ -243,7 +243,7 @@ pub enum MetadataBy {
     /// It is in the page cache of the block device, whose pages are written when they are old enough, as
     /// those of files are (`fs/fs-writeback.c`).
     Device,
-    /// A worker of the file system pushes it, by the wall's clock (`xfs_log_worker`, `fs/xfs/xfs_log.c`), and
+    /// A worker of the file system pushes it, by wall-clock time (`xfs_log_worker`, `fs/xfs/xfs_log.c`), and
     /// nobody else can ask for that alone.
     Worker,
 }

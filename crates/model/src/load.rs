@@ -89,12 +89,12 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The pace of daily use: between two operations nothing is done, and the clock of the disk moves on. What
-/// the kernel writes meanwhile by its timers is written when the disk's clock says so.
+/// The pace of daily use: between two operations nothing is done, and the clock of the disk moves on. What the
+/// kernel's timers would write meanwhile is written by the disk's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaceSpec {
-    /// Operations of a day (1 to 100,000,000), spread evenly over it; a sync belongs to the operation before
+    /// Operations per day (1 to 100,000,000), spread evenly over it; a sync belongs to the operation before
     /// it and is not counted.
     pub operations_per_day: f64,
     /// Operations that follow one another without a pause (1 to 1,000,000): bursts are spread over the day,

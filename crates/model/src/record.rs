@@ -58,7 +58,7 @@ pub enum TrialStatus {
 /// | `MEASURE.extra_factor`, `MEASURE.extra_requests` | of a control with added requests: how many times as long the measure took for them, and how many they were |
 /// | `CUTS.states`, `.kept_share`, `.documented_share`, `.broken_share`, `.unexplained_share` | crash states that a `power-cuts` stage tried, and how they were judged (docs/power.md) |
 /// | `CUTS.damage.KIND_share`, `CUTS.WAY.OUTCOME_share` | states with that damage; replaced files that ended so |
-/// | `CUTS.mount.median_ns`, `CUTS.check.max_ns`, …, `CUTS.states_per_s` | what a state took, by the wall's clock |
+/// | `CUTS.mount.median_ns`, `CUTS.check.max_ns`, …, `CUTS.states_per_s` | what a state took, by wall-clock time |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {

@@ -79,8 +79,8 @@ pub struct StudySpec {
     /// }`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<BTreeMap<String, serde_json::Value>>,
-    /// Controls: trials whose answer is known beforehand, so that the report can say whether its own numbers are
-    /// to be trusted (docs/controls.md).
+    /// Controls: trials whose result is known in advance, so that the report can say whether its own numbers
+    /// can be trusted (docs/controls.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<ControlsSpec>,
     /// Of a cell that `controls` made, which control it is; no key of a study file.
@@ -203,7 +203,7 @@ pub enum VolumeSpec {
         /// Size, a multiple of 1 MiB.
         size: Bytes,
         /// Position on the drive: `outer` (the start), `inner` (the end) or an offset in bytes from the start;
-        /// absent: behind the partition before it, in the study's order.
+        /// absent: after the previous partition, in the study's order.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<At>,
     },

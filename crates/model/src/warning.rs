@@ -22,7 +22,7 @@ pub const CPU_BESIDE: f64 = 0.25;
 pub enum Invalidates {
     /// No number: it is for the reader to weigh.
     Nothing,
-    /// Times and rates by the wall's clock.
+    /// Times and rates by wall-clock time.
     WallTimes,
     /// Times and rates, also in model time.
     Times,

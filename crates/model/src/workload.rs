@@ -106,7 +106,7 @@ workloads! {
     /// Files created and deleted until sizes, depths and ages match histograms: after Geriatrix (Kadekodi et
     /// al. 2018).
     "histogram" Histogram(HistogramSpec);
-    /// Clones of a repository brought forward commit by commit (Conway et al. 2019, §5).
+    /// Clones of a repository updated commit by commit (Conway et al. 2019, §5).
     "git" Git(GitSpec);
     /// The differences between consecutive listings of a tree, replayed (Smith & Seltzer 1997).
     "snapshots" Snapshots(SnapshotsSpec);

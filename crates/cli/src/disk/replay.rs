@@ -117,7 +117,7 @@ pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem>
             (on_model(args, &mut requests, medium)?, format!("on the model of {spec}"))
         }
         (None, Some(name)) => {
-            (on_disk(args, &mut requests, name)?, format!("on disk {name}, by the wall's clock"))
+            (on_disk(args, &mut requests, name)?, format!("on disk {name}, by wall-clock time"))
         }
         (None, None) => return Err(Problem::new(EXIT_USAGE, "nowhere to replay to")),
     };

@@ -7,7 +7,7 @@
 //!
 //! In `model` time the disk's clock is exact to the sequence of requests, and the processor's time is not in
 //! it: a clock on the wall tells nothing about the medium then, and everything that is timed is timed by the
-//! disk ([`Clock`]). In `real` time replies come when the medium would have given them, and the wall's clock
+//! disk ([`Clock`]). In `real` time replies come when the medium would have given them, and wall-clock time
 //! is the right one.
 
 mod clock;

@@ -5,7 +5,7 @@
 //! Beside data and commits (see `timers`) that is the metadata: where a commit only logs it, it is written to
 //! its place when it is old enough. ext3 and ext4 keep it in the page cache of the block device, whose pages
 //! are written back like those of a file, all of them when the first is old enough (`fs/fs-writeback.c`). xfs
-//! pushes it by a worker that goes by the wall's clock: there are no pauses on it in model time.
+//! pushes it by a worker that goes by wall-clock time: there are no pauses on it in model time.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

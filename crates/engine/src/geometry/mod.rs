@@ -1,4 +1,4 @@
-//! Reads at the boundaries of a block device, timed: by the wall's clock, or by the disk's own on a virtual disk in model
+//! Reads at the boundaries of a block device, timed: by wall-clock time, or by the disk's own on a virtual disk in model
 //! time. Nothing is written: the device is opened for reading, past the page cache, and everything is asked of that
 //! descriptor.
 

@@ -184,7 +184,7 @@ impl VolumeWork {
         if self.cost.operations.is_multiple_of(WRITE_OUT) {
             self.executor.write_out();
         }
-        // By the wall's clock the operations alone: making them up is no work of the volume's.
+        // By wall-clock time the operations alone: making them up is no work of the volume's.
         self.cost.elapsed_ns += outcome.latency_ns;
         if outcome.errno == 0 {
             self.cost.bytes_written += bytes_moved(operation).0;

@@ -1,4 +1,4 @@
-//! `git`: clones of a repository that are brought forward commit by commit, on a volume that fills (Conway et
+//! `git`: clones of a repository that are updated commit by commit, on a volume that fills (Conway et
 //! al. 2019, §5, after the git benchmark of Conway et al. 2017).
 //!
 //! The volume is filled to a share with clones of the first commit. Then the clones take turns: each step
@@ -83,7 +83,7 @@ pub struct Git {
     plan: VecDeque<Task>,
     phase: Phase,
     step: u64,
-    /// Clones that were deleted for want of room.
+    /// Clones that were deleted because a pull found no room.
     deletions: u64,
     /// The last operation found no room.
     shortage: bool,

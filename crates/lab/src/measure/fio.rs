@@ -59,7 +59,7 @@ fn in_folder(
     session.call(call::DiskRest { directory: folder.to_owned() })?;
     let before = session.call(call::DiskStat { directory: folder.to_owned() })?;
     let length = match &before {
-        // By the wall's clock it would do as much as this machine can, and so each time something else.
+        // By wall-clock time it would do as much as this machine can, and so each time something else.
         Some(stat) if stat.time == DiskTime::Model => Length::Once,
         _ if seconds == 0 => Length::AsSaid,
         _ => Length::Seconds(seconds),

@@ -93,7 +93,7 @@ const SEQUENCE: &[&str] = &["stonewall", "wait_for", "wait_for_previous", "start
 const ENGINES: &[&str] =
     &["psync", "sync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap"];
 
-/// Keys that end a job by the wall's clock, or begin its measurement by it.
+/// Keys that end a job by wall-clock time, or begin its measurement by it.
 const TIMES: &[&str] = &["time_based", "runtime", "ramp_time"];
 
 /// How long a job continues.

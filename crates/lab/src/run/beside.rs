@@ -1,7 +1,7 @@
 //! Trials side by side: which studies allow it, and on which processors.
 //!
 //! What a trial in model time says follows from what its file system asks of its own disk, so another trial on
-//! another processor changes nothing of it. A trial that goes by the wall's clock, or whose data passes a real
+//! another processor changes nothing of it. A trial that goes by wall-clock time, or whose data passes a real
 //! device, would measure the other one too: such studies are refused.
 
 use fsage_engine::host::processor;
@@ -77,7 +77,7 @@ fn objection(cell: &Cell) -> Option<String> {
     }
     spec.stages().find_map(|stage| match stage {
         StageSpec::Age(age) if age.stop.seconds.is_some() => {
-            Some(format!("stage {} stops after seconds of the wall's clock (`stop.seconds`)", age.name))
+            Some(format!("stage {} stops after seconds of wall-clock time (`stop.seconds`)", age.name))
         }
         _ => None,
     })
@@ -89,10 +89,10 @@ fn of_volume(volume: &VolumeSpec) -> Option<&'static str> {
         // In a cell it is a disk.
         VolumeSpec::Partition { .. } => None,
         VolumeSpec::Disk(_) => {
-            Some("a virtual disk in real time (`time = \"real\"`) goes by the wall's clock")
+            Some("a virtual disk in real time (`time = \"real\"`) goes by wall-clock time")
         }
-        VolumeSpec::Loop { .. } => Some("a loop file is measured by the wall's clock"),
-        VolumeSpec::Device { .. } => Some("a real device is measured by the wall's clock"),
+        VolumeSpec::Loop { .. } => Some("a loop file is measured by wall-clock time"),
+        VolumeSpec::Device { .. } => Some("a real device is measured by wall-clock time"),
     }
 }
 

@@ -5,7 +5,7 @@
 //! one takes several times as long, and no number is by that clock.
 //!
 //! A virtual disk's clock is exact to the sequence of requests; what makes two sequences differ is the
-//! kernel: its timers go by the wall's clock, and its workers race on several processors. While a deterministic
+//! kernel: its timers go by wall-clock time, and its workers race on several processors. While a deterministic
 //! trial runs, nothing is written back because time has passed. Where the wall's clock is what is measured,
 //! the host stays as it is.
 //!

@@ -90,7 +90,7 @@ pub enum RunError {
     NotBeside {
         /// Its name.
         study: String,
-        /// What goes by the wall's clock.
+        /// What goes by wall-clock time.
         why: String,
     },
     /// The kernel reported a bug of its own while a trial mounted a crash state: nothing more may be mounted.

@@ -18,7 +18,7 @@ use crate::size::Bytes;
 pub struct PartitionSpec {
     /// Its size, a multiple of 1 MiB.
     pub size: Bytes,
-    /// Its position on the drive; absent: behind the partition before it.
+    /// Its position on the drive; absent: after the previous partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<At>,
 }

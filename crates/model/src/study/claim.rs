@@ -107,8 +107,8 @@ pub enum ClaimCheck {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         margin: Option<f64>,
     },
-    /// A count is 0: one that was seen is enough to contradict it, and none proves nothing. What was not seen
-    /// is said with the number of logs that it was not seen in, and how often it may be there all the same.
+    /// A count is 0: one that was seen is enough to contradict it, and none proves nothing. The result gives
+    /// the number of logs in which none was seen, and an upper bound of how often it occurs.
     Never {
         /// Name of the metric that counts what must not be seen (`power.broken_states`).
         metric: String,

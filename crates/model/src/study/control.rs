@@ -1,4 +1,4 @@
-//! Controls of a study: trials whose answer is known beforehand.
+//! Controls of a study: trials whose result is known in advance.
 //!
 //! An A/A pair measures one state twice, as if it were two, and must show no difference. A known slowdown is made by the
 //! virtual disk itself while it is measured, and must be found with its size; so must a small one, made by requests

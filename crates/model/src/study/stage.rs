@@ -370,7 +370,7 @@ pub struct PowerCutsStage {
     /// absent: 4, 200 and 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
-    /// What the drive does with what it was given.
+    /// How the drive treats writes and flushes.
     #[serde(default)]
     pub drive: DriveBehaviour,
     /// Unit that the drive writes wholly or not at all: a multiple of 4 KiB.

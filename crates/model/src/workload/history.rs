@@ -86,7 +86,7 @@ pub struct GitSpec {
     /// Commits that are pulled in all, by one clone after the other; at least 1. It ends earlier when every
     /// clone has the whole history, or no clone is left.
     pub steps: u64,
-    /// Clones of each thread that are deleted for want of room before it ends; 0: as many as it takes.
+    /// Clones of each thread that are deleted, because a pull found no room, before it ends; 0: as many as it takes.
     #[serde(skip_serializing_if = "is_zero")]
     pub deletions: u64,
     /// Commits of a clone between two garbage collections, which pack its objects; 0: never.

@@ -53,7 +53,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         }
         (cases(&found))
         @if !times.is_empty() {
-            (table("power-times", "What recovery takes, by the wall's clock", &time_columns(), &times))
+            (table("power-times", "What recovery takes, by wall-clock time", &time_columns(), &times))
             p.note { "Mount includes the file system's recovery; verify reads and compares every file; check is the file system's own program, on a share of the states. "
                 "The disk is in memory: these are the times of processor and file system, without a device. Medians are medians of the trials' medians." }
         }

@@ -137,10 +137,7 @@ mod tests {
         );
         for (conditions, why) in [
             (json!({"medium": ["hdd-10k"]}), "a condition is not met: the medium is hdd-7200, not hdd-10k"),
-            (
-                json!({"time": "wall"}),
-                "a condition is not met: times are of a model, not by the wall's clock",
-            ),
+            (json!({"time": "wall"}), "a condition is not met: times are of a model, not by wall-clock time"),
             (
                 json!({"size": {"at_least": "100GiB"}}),
                 "a condition is not met: the volume has 1 GiB, not at least 100 GiB",

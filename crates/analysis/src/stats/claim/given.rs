@@ -38,7 +38,7 @@ fn by_plan(given: &GivenSpec, trial: &Evidence) -> Option<String> {
     let class = || if is_device(trial) { None } else { wrong_class(given, modelled_class(trial)) };
     let time = || {
         let (wanted, have) = (given.time?, if trial.is_model() { GivenTime::Model } else { GivenTime::Wall });
-        let words = |time| if time == GivenTime::Model { "of a model" } else { "by the wall's clock" };
+        let words = |time| if time == GivenTime::Model { "of a model" } else { "by wall-clock time" };
         (wanted != have).then(|| format!("times are {}, not {}", words(have), words(wanted)))
     };
     let size = || {

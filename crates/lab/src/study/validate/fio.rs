@@ -26,7 +26,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             StageSpec::Fio(_) if spec.volume.is_model_time() => {
                 check.fail(
                     &index.to_string(),
-                    "fio times by the wall's clock, which says nothing about a disk in model time",
+                    "fio times by wall-clock time, which says nothing about a disk in model time",
                 );
                 hint(&mut check, "give the volume `time = \"real\"`");
             }

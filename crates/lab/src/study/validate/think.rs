@@ -24,7 +24,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
         match &placed.volume {
             VolumeSpec::Disk(disk) if disk.is_serial() && disk.time == DiskTime::Real => refuse(
                 path,
-                "`cpu = \"serial\"` counts CPU time in model time alone: by the wall's clock it passes anyway",
+                "`cpu = \"serial\"` counts CPU time in model time alone: by wall-clock time it passes anyway",
                 "leave `cpu` out, or give `time = \"model\"`",
             ),
             VolumeSpec::Disk(disk) if disk.time == DiskTime::Model && !disk.is_serial() => refuse(
@@ -78,7 +78,7 @@ fn pauses(spec: &StudySpec) -> Vec<Problem> {
     let refuse = |(index, _): (usize, &StageSpec)| {
         let kind = &spec.file_system.kind;
         let message = format!(
-            "{kind} writes its metadata by a worker that goes by the wall's clock: in model time it would write too little"
+            "{kind} writes its metadata by a worker that goes by wall-clock time: in model time it would write too little"
         );
         let hint = Some(
             "give the volume `time = \"real\"`, where a day takes a day, or another file system".to_owned(),
@@ -125,7 +125,7 @@ measures = [{ kind = "grep" }]
             (
                 "cpu = \"serial\"\n[file",
                 "cpu = \"serial\"\ntime = \"real\"\n[file",
-                "by the wall's clock it passes anyway",
+                "by wall-clock time it passes anyway",
             ),
             ("question = \"q\"", "question = \"q\"\ndeterministic = true", "times cannot be had again"),
             (", cpu = \"serial\" }", " }", "CPU time is counted on `volume` and not on this volume"),
@@ -144,7 +144,7 @@ measures = [{ kind = "grep" }]
         assert!(said(&paced).is_ok(), "{:?}", said(&paced).err());
         for (old, new, wanted) in [
             ("cpu = \"serial\"\n[file", "[file", "give it `cpu = \"serial\"`"),
-            ("kind = \"ext4\"", "kind = \"xfs\"", "by a worker that goes by the wall's clock"),
+            ("kind = \"ext4\"", "kind = \"xfs\"", "by a worker that goes by wall-clock time"),
             ("= 500 }", "= 0.5 }", "0.5 operations a day: 1 to"),
             ("= 500 }", "= 500, burst = 0 }", "bursts of 0 operations"),
             ("= 500 }", "= 1, burst = 4000 }", "more than ten years apart"),
