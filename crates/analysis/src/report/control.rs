@@ -5,7 +5,8 @@
 //!   Hochberg 1995). One that is left after it fails the control. Where nothing differs that happens in one study of
 //!   twenty by chance, at a confidence of 95 %. No difference found is no equality shown: each measure has to be equal
 //!   within the study's margin, its whole interval between 1 ÷ (1 + margin) and 1 + margin (two one-sided tests,
-//!   Schuirmann 1987, at half the usual error). One whose interval is wider tells nothing, and one beyond it fails.
+//!   Schuirmann 1987, at half the usual error). One whose interval is wider tells nothing, and one beyond it fails. What surely
+//!   differs by less than a thousandth does not differ.
 //! - The known slowdown: the disk took so many times as long for each request of a measure. How much that added says the
 //!   disk's own counter, which no measure has a part in (`real`); where it is not known, the factor that was asked
 //!   for. Its interval has to meet the real one within `NEAR`, and the slowdown has to be found.
@@ -34,6 +35,8 @@ use crate::stats::{ClaimVerdict, Estimate, Evidence, Interval, Judgement};
 pub const NEAR: f64 = 1.1;
 /// The same for added requests, which add less.
 pub const CLOSE: f64 = 1.03;
+/// Numbers of an A/A pair whose ratio surely lies within this and its inverse do not differ.
+pub const NEGLIGIBLE: f64 = 1.001;
 /// Added requests below this are none to be found.
 const LEAST_EXTRA: f64 = 1.03;
 /// A slowdown below this, because a measure hardly asked the disk for anything, is none to be found.
@@ -141,6 +144,14 @@ impl Row {
             Kind::Slow | Kind::Extra if found => Outcome::Passes,
             Kind::Slow | Kind::Extra => Outcome::Untold,
         }
+    }
+
+    /// Whether what differs in an A/A pair is less than anything that is said of ratios, whose three digits end at a thousandth. In
+    /// model time the same requests take whole steps of the medium's time, of which one more or less in each of three repeats
+    /// has no spread and seems proven.
+    fn is_negligible(&self) -> bool {
+        let Interval { low, high } = self.reach();
+        self.kind == Kind::Same && high <= NEGLIGIBLE && low >= 1.0 / NEGLIGIBLE
     }
 
     /// Whether the whole interval of an A/A pair lies beyond the margin.
@@ -318,7 +329,7 @@ fn over(pairs: &[(&Evidence, &Evidence)], of: impl Fn(&Evidence) -> Option<f64>)
 fn correct(rows: &mut [Row], confidence: f64) {
     let p: Vec<f64> = rows.iter().map(|row| row.estimate.p.unwrap_or(f64::NAN)).collect();
     for (row, (own, adjusted)) in rows.iter_mut().zip(p.iter().zip(adjusted(&p))) {
-        row.differs = row.is_told() && *own <= 1.0 - confidence;
+        row.differs = row.is_told() && *own <= 1.0 - confidence && !row.is_negligible();
         row.survives = row.differs && adjusted <= FALSE_DISCOVERIES;
         // A slowdown that is the same to the last digit in every repeat needs no test, and three cannot pass one.
         let exact = row.estimate.basis == Basis::Equal && row.estimate.value >= LEAST_EXTRA;

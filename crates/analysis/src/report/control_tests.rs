@@ -205,6 +205,11 @@ fn an_a_a_pair_is_equal_only_within_its_margin() {
     assert_eq!((wide.equal, wide.verdict, wide.margin), (1, "passed", Some(1.0)));
     // A difference beyond the margin fails.
     assert_eq!(summary(&of(5, 0.005, 1.08, None)).unwrap().verdict, "failed");
+    // A small one fails too, where there is no noise, but not one that no printed ratio shows.
+    let small = summary(&of(5, 0.000_02, 1.005, None)).unwrap();
+    assert_eq!((small.verdict, small.equal), ("failed", 1));
+    let tiny = summary(&of(5, 0.000_02, 1.0005, None)).unwrap();
+    assert_eq!((tiny.verdict, tiny.alarms, tiny.equal), ("passed", 0, 1));
     // A run that repeats itself to the last digit is told from one that is equal.
     let exact = of(3, 0.0, 1.0, None);
     let found = summary(&exact).unwrap();
