@@ -10,7 +10,7 @@ use super::script::generate;
 
 /// What was wrong after the cut that follows everything: `-NAME` is gone, `NAME=OTHER` is what `OTHER` is after the workload,
 /// `NAME<OTHER` what it was before.
-const DAMAGE: [(&str, &str); 18] = [
+const DAMAGE: [(&str, &str); 19] = [
     ("btrfs-3.12-moved-file-has-both-names", "foo=A/foo"),
     ("btrfs-3.13-linked-file-loses-data", "foo=other"),
     ("btrfs-4.16-directory-has-both-names", "A=B A/bar=B/bar"),
@@ -24,6 +24,7 @@ const DAMAGE: [(&str, &str); 18] = [
     ("btrfs-4.4-renamed-file-is-lost", "-bar"),
     ("btrfs-6.18-new-directory-is-lost", "-d -d/foo"),
     ("btrfs-6.19-old-size-returns", "f<f"),
+    ("btrfs-removed-file-returns", "b<b"),
     ("btrfs-renamed-directory-has-old-name", "A=B A/x=B/x -B -B/x"),
     ("btrfs-renamed-file-has-both-names", "c<c"),
     ("btrfs-replaced-file-returns", "b<b"),

@@ -131,18 +131,17 @@ fn was_committed(history: &History, floors: &Floors, from: usize, directory: &st
     })
 }
 
-/// *The file that was replaced comes back*: a file was renamed over `older`, which `name` led to; the new file
-/// was synced by that name; the name was removed or renamed away; then something else was synced by itself; and
-/// since the rename neither the directory nor the whole file system was.
+/// *The file that was replaced comes back*: `name` led to `older` and then to another file, which was renamed over it or made in
+/// its place; that file was synced by that name; the name was removed or renamed away; then something else that had been
+/// changed was synced by itself; and since `older` lost the name neither the directory nor the whole file system was.
 pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, older: Identity) -> bool {
     let Some(promise) = floors.name(name).checked_sub(1) else { return false };
     let by_name = history
         .steps()
         .get(promise)
         .is_some_and(|step| matches!(&step.operation, CrashOperation::Fsync { path } if path == name));
-    let replaced = steps(history, 0, promise).filter(|(number, step)| {
-        matches!(&step.operation, CrashOperation::Rename { to, .. } if to == name)
-            && file_at(history, *number, name) == Some(older)
+    let replaced = steps(history, 0, promise).filter(|(number, _)| {
+        file_at(history, *number, name) == Some(older) && file_at(history, number + 1, name) != Some(older)
     });
     let removed = steps(history, promise, floors.last).find(|(_, step)| match &step.operation {
         CrashOperation::Unlink { path } => path == name,

@@ -68,6 +68,36 @@ fn a_replaced_file_returns_by_the_finding_only_where_something_else_was_synced_a
 }
 
 #[test]
+fn a_file_that_was_made_in_the_place_of_a_removed_one_brings_that_back_too() {
+    let known = Some(KnownFinding::BtrfsReplacedFileReturns);
+    let start = ["unlink b", "create b", "write b 4096", "fsync b"];
+    let of = |rest: &[&str]| {
+        let history = history(&BASE, &[&start[..], rest].concat());
+        pattern(&history, &old_b(&history), DamageKind::Name)
+    };
+    assert_eq!(of(&["rename b e", "write o 4096", "fsync o"]), known);
+    assert_eq!(of(&["unlink b", "write o 4096", "fsync o"]), known);
+    assert_eq!(of(&["write o 4096", "fsync o"]), None);
+    assert_eq!(of(&["rename b e", "write o 4096", "fsync o", "fsyncdir"]), None);
+}
+
+#[test]
+fn an_empty_file_that_comes_back_is_the_one_that_was_there_at_the_last_whole_sync() {
+    let load = ["unlink y", "create y", "write y 4096", "fsync y", "rename y e", "write o 4096", "fsync o"];
+    let of = |base: &[&str]| {
+        let history = history(&[&BASE[..], base].concat(), &load);
+        let mut found = there(&history, 7);
+        found.insert("y".to_owned(), Found::File(Vec::new()));
+        let damage = judge(&history, &history.floors(900, true), &found).damage;
+        damage.into_iter().find(|damage| damage.path == "y").unwrap()
+    };
+    assert_eq!(of(&[]).pattern, Some(KnownFinding::BtrfsReplacedFileReturns));
+    // It was not empty then: the new file lost what was synced.
+    let lost = of(&["write y 4096"]);
+    assert_eq!((lost.kind, lost.pattern), (DamageKind::Content, None));
+}
+
+#[test]
 fn a_sync_of_what_was_not_changed_since_the_last_one_writes_nothing() {
     let returns = |rest: &[&str]| {
         let load = [&["create t", "write t 4096", "rename t b", "fsync b", "unlink b"], rest].concat();
@@ -89,8 +119,8 @@ fn a_sync_of_what_was_not_changed_since_the_last_one_writes_nothing() {
 
 #[test]
 fn an_older_file_that_was_not_replaced_by_a_rename_and_synced_is_no_finding() {
-    // Removed and made again, not replaced.
-    let load = ["unlink b", "create b", "write b 4096", "fsync b", "unlink b", "write o 4096", "fsync o"];
+    // Removed and made again, and not synced by that name.
+    let load = ["unlink b", "create b", "write b 4096", "fsyncdir", "unlink b", "write o 4096", "fsync o"];
     let made_again = history(&BASE, &load);
     assert_eq!(pattern(&made_again, &old_b(&made_again), DamageKind::Name), None);
     // Promised by the directory, not by `fsync` of the file.

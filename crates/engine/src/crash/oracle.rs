@@ -208,7 +208,8 @@ impl<'a> Judge<'a> {
             return;
         }
         let earlier = self.history.nodes(name, 0, floor);
-        let older = sole_owner(bytes).map(Node::File).filter(|node| !nodes.contains(&Some(*node)));
+        let older = sole_owner(bytes).or_else(|| self.empty_before(name, bytes)).map(Node::File);
+        let older = older.filter(|node| !nodes.contains(&Some(*node)));
         match (mildest, older) {
             (_, Some(Node::File(file))) if earlier.contains(&Some(Node::File(file))) => {
                 let what = self.since(floor, "is an older file");
@@ -226,6 +227,15 @@ impl<'a> Judge<'a> {
                 self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
             }
         }
+    }
+
+    /// The file of a name at the last whole sync where it was empty, as what was found is, and would come back by a known finding.
+    fn empty_before(&self, name: &str, bytes: &[u8]) -> Option<Identity> {
+        let all = self.floors.all();
+        let Some(Node::File(file)) = self.history.names(all)?.get(name) else { return None };
+        let was_empty = self.history.held(*file, all, all).last().is_some_and(|held| held.size_bytes == 0);
+        let comes_back = || known::replaced_file_returns(self.history, self.floors, name, *file);
+        (bytes.is_empty() && was_empty && comes_back()).then_some(*file)
     }
 
     /// Whether a file holds what it may.
