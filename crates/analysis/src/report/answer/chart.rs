@@ -89,7 +89,7 @@ impl Chart {
 fn row(effect: &Effect) -> String {
     let what = doing(&effect.cause, &effect.what);
     match &effect.cause {
-        Cause::Ageing | Cause::Running => what,
+        Cause::Ageing | Cause::Remedy | Cause::Running => what,
         Cause::Use => format!("{what}: use"),
         Cause::Fullness => format!("{what}: fullness"),
         Cause::Volumes { above, below } => format!("{what}: {above} ÷ {below}"),

@@ -9,7 +9,7 @@ use super::device;
 use crate::report::age_cost::AgeCost;
 use crate::report::difference::{Finding, finding};
 use crate::report::view::{Trial, View};
-use crate::report::{age_cost, factor, lockstep};
+use crate::report::{age_cost, factor, lockstep, remedy};
 use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::evidence::{SEEDS, trend};
 use crate::stats::{Estimate, Evidence, Interval};
@@ -36,6 +36,8 @@ pub enum Cause {
         /// The one below.
         below: String,
     },
+    /// A volume after a remedy (`settings` has its method) against the untreated one.
+    Remedy,
     /// The last quarter of a run against its second.
     Running,
 }
@@ -47,6 +49,7 @@ impl Cause {
             Self::Ageing => "Ageing: the aged volume against an unaged copy of its files",
             Self::Use => "Use: the nearly empty volume against a fresh copy of its files",
             Self::Fullness => "fullness: the full volume against the nearly empty one after the same use",
+            Self::Remedy => "Remedies: the volume after one against the untreated one after the same ageing",
             Self::Running => "While ageing: the last quarter of the run against its second",
             Self::Volumes { .. } => "",
         }
@@ -92,12 +95,38 @@ impl Effect {
 }
 
 /// Every comparison, of the kind that the study was made for: states of a matrix, volumes in lock-step, or
-/// else how operations changed while it ran.
+/// else remedies, or else how operations changed while it ran.
 pub fn all(view: &View) -> Vec<Effect> {
     let mut effects = ages(view);
     effects.extend(volumes(view));
     if effects.is_empty() {
+        effects = remedies(view);
+    }
+    if effects.is_empty() {
         effects = trends(view);
+    }
+    effects
+}
+
+/// Headlines after each remedy against those of the untreated volume.
+fn remedies(view: &View) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for one in remedy::all(view) {
+        let medium = |trial: &Trial| {
+            trial
+                .factors
+                .get(factor::MEDIUM)
+                .map_or_else(String::new, |value| factor::value(factor::MEDIUM, value))
+        };
+        let is_its = |trial: &&Trial| trial.file_system == one.file_system && medium(trial) == one.medium;
+        let Some(trial) = view.trials.iter().find(is_its) else { continue };
+        effects.extend(one.measures.iter().filter_map(|measure| {
+            let (larger_is_worse, against) = (measure.larger_is_worse?, measure.against_control?);
+            let estimate = if larger_is_worse { against } else { inverse(&against) };
+            let plain = new(trial, Cause::Remedy, &measure.measure, estimate);
+            let corrected = plain.finding != Finding::NoEvidence && measure.finding == Finding::NoEvidence;
+            Some(Effect { settings: one.method.clone(), finding: measure.finding, corrected, ..plain })
+        }));
     }
     effects
 }

@@ -97,6 +97,10 @@ pub(super) fn of(own: &[&Effect]) -> Option<Sentence> {
     if let Some(worst) = worst(&ages) {
         return Some(single(worst, &ages, "ageing made"));
     }
+    let remedies = of(|cause| *cause == Cause::Remedy);
+    if let Some(best) = best(&remedies) {
+        return Some(remedied(best, &remedies));
+    }
     let uses = of(|cause| *cause == Cause::Use);
     if let Some(worst) = worst(&uses) {
         return Some(use_and_fullness(worst, own));
@@ -124,6 +128,49 @@ fn worst<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
     };
     let found = effects.iter().filter(|effect| effect.finding == Finding::Worse).collect();
     largest(found).or_else(|| largest(effects.iter().collect()))
+}
+
+/// The clearest of those that are significantly faster, else the smallest.
+fn best<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
+    let at_most =
+        |effect: &Effect| effect.estimate.interval.map_or(effect.estimate.value, |interval| interval.high);
+    let smallest = |chosen: Vec<&&'a Effect>| {
+        chosen.into_iter().min_by(|a, b| at_most(a).total_cmp(&at_most(b))).copied()
+    };
+    let found = effects.iter().filter(|effect| effect.finding == Finding::Better).collect();
+    smallest(found).or_else(|| smallest(effects.iter().collect()))
+}
+
+/// The remedy that helped most, and what the others did for the same measure.
+fn remedied(best: &Effect, among: &[&Effect]) -> Sentence {
+    let what = doing(&best.cause, &best.what);
+    let before = format!("{} made {what} on {} ", remedy(&best.settings), best.file_system);
+    let others = among.iter().filter(|effect| {
+        effect.what == best.what && effect.settings != best.settings && effect.finding == Finding::Better
+    });
+    let others: Vec<String> =
+        others.map(|effect| format!(", {} {}", remedy(&effect.settings), slower(&effect.estimate))).collect();
+    let faster = among.iter().filter(|effect| effect.finding == Finding::Better).count();
+    let rank = match (among.len(), best.is_general()) {
+        (1, _) => String::new(),
+        (n, true) => format!("; the best of {}, {faster} significantly faster", counted(n, "comparison")),
+        (n, false) => format!("; the best of {}", counted(n, "comparison")),
+    };
+    build(best, &before, &format!(" on {}{}{rank}", best.device, others.concat()))
+}
+
+/// What a remedy's method is called in a sentence.
+fn remedy(method: &str) -> String {
+    match method {
+        "defragment" => "defragmentation".to_owned(),
+        "balance" => "balancing".to_owned(),
+        "fstrim" => "trimming".to_owned(),
+        "copy" => "a copy to a fresh volume".to_owned(),
+        other => match other.strip_prefix("free-") {
+            Some(percent) => format!("deleting {percent}\u{202f}% of the files"),
+            None => other.to_owned(),
+        },
+    }
 }
 
 /// One measure of several.

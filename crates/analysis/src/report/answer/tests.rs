@@ -72,6 +72,37 @@ fn the_clearest_slowdown_is_the_answer_and_a_wide_interval_is_not() {
 }
 
 #[test]
+fn the_remedy_that_surely_helped_most_is_the_answer_with_what_the_others_did() {
+    let three = |value, low, high| estimate(value, Some((low, high)), 3);
+    let of = |method: &str, what: &str, estimate| Effect {
+        settings: method.to_owned(),
+        ..effect(Cause::Remedy, what, estimate)
+    };
+    let effects = [
+        of("defragment", "grep", three(0.8, 0.75, 0.85)),
+        of("copy", "grep", three(0.5, 0.4, 0.625)),
+        of("copy", "create", three(0.2, 0.04, 1.0)),
+        of("fstrim", "grep", three(1.0, 0.99, 1.01)),
+        of("free-20", "large-file", three(0.9, 0.85, 0.95)),
+    ];
+    assert_eq!(
+        sentence(&effects),
+        "A copy to a fresh volume made reading all files on xfs 2.00 times faster [1.60, 2.50] on a 7,200 rpm hard disk (model \
+         hdd-7200), defragmentation 1.25 times faster [1.18, 1.33]; the best of 5 comparisons, 3 significantly faster."
+    );
+    let said = sentence(&effects[4..]);
+    assert!(
+        said.starts_with(
+            "Deleting 20\u{202f}% of the files made writing a large file on xfs 1.11 times faster"
+        ),
+        "{said}"
+    );
+    // Nothing helped.
+    let said = sentence(&effects[3..4]);
+    assert!(said.contains("1.00 times as slow [0.99, 1.01] (no evidence of a difference) on a"), "{said}");
+}
+
+#[test]
 fn few_seeds_say_so_and_one_value_has_no_interval() {
     let of = |estimate| sentence(&[effect(Cause::Ageing, "grep", estimate)]);
     let begin = "In this run, ageing made reading all files on xfs 4.90 times slower";
