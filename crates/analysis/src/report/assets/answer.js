@@ -29,7 +29,7 @@ fsage.charts.answer = {
     // On a phone a long title takes two lines, and begins above the names of the measures.
     const title = (panel) => {
       const end = panel.indexOf(" (model");
-      return fsage.narrow() && panel.length > 36 && end > 0 ? fsage.markup`${panel.slice(0, end)}<br>${panel.slice(end + 1)}` : panel;
+      return (fsage.narrow() || columns > 2) && panel.length > 36 && end > 0 ? fsage.markup`${panel.slice(0, end)}<br>${panel.slice(end + 1)}` : panel;
     };
     const grid = fsage.grid(panels.length,
       { ...axis, title: { text: fsage.narrow() ? "times as long" : "times as long (log scale)", standoff: 6 } },
