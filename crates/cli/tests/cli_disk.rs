@@ -223,35 +223,44 @@ fn partitions_that_a_drive_cannot_have_are_refused() {
     assert_eq!(disks.json(&["disk", "ls"]), serde_json::json!([]));
 }
 
-/// A journal is committed every five seconds of the disk's clock, of which many pass in one of the wall's.
+/// A journal is committed every five seconds of the disk's clock, of which many pass in one of the wall's. Whoever calls `sync` on this host
+/// has every file system commit, the one with the long interval too, so what was counted beside such a call does not count.
 #[test]
 fn the_kernels_timers_go_by_the_disks_clock() {
     let Some(disks) = Disks::new() else { return };
-    let point = disks.path("point");
-    std::fs::create_dir(&point).unwrap();
-    let mut counted = Vec::new();
-    // Once with the interval that a mount option says, once with the default. A volume that the load nearly
-    // fills would commit for the room that deleted files had, hundreds of times.
-    for options in ["commit=3600", "rw"] {
-        let disk = device(&disks.up(&["timed", "--size", "2GiB", "--medium", "hdd-7200"]));
-        let make = format!(
-            "mkfs.ext4 -q \"$1\" && mount -o {options} \"$1\" \"$2\" && mkdir \"$2/w\" && sync -f \"$2\""
-        );
-        assert!(shell(&make, &disk, &point));
-        let before = disks.json(&["disk", "stat", "timed"]);
-        let folder = point.join("w");
-        let age = ["age", folder.to_str().unwrap(), "--write-mode", "direct", "--operations", "10000"];
-        let reads = ["file_size.max=8MiB", "weights.random_read=30", "weights.read=10"];
-        let set: Vec<&str> = reads.iter().flat_map(|set| ["--set", set]).collect();
-        disks.run(&[&age[..], &set].concat());
-        let after = disks.json(&["disk", "stat", "timed"]);
-        counted.push((flushes(&after) - flushes(&before), elapsed_s(&after) - elapsed_s(&before)));
-        assert!(shell("umount \"$2\"", &disk, &point));
-        disks.run(&["disk", "down", "timed"]);
+    std::fs::create_dir(disks.path("point")).unwrap();
+    let mut tried = Vec::new();
+    while tried.len() < 3 {
+        let (rare, _) = aged_flushes(&disks, "commit=3600");
+        let (regular, seconds) = aged_flushes(&disks, "rw");
+        assert!(seconds > 25.0, "too few seconds of model time to tell: {seconds}");
+        tried.push((rare, regular, seconds));
+        if regular >= rare + (seconds / 5.0).floor() - 2.0 {
+            return;
+        }
     }
-    let [(rare, _), (regular, seconds)] = counted[..] else { panic!("{counted:?}") };
-    assert!(seconds > 25.0, "too few seconds of model time to tell: {counted:?}");
-    assert!(regular >= rare + (seconds / 5.0).floor() - 2.0, "{counted:?}");
+    panic!("flushes with the long interval, with the usual one, seconds: {tried:?}");
+}
+
+/// Flushes and seconds of a disk while an ext4 with these mount options is aged on it. A volume that the load nearly fills would commit for the
+/// room that deleted files had, hundreds of times.
+fn aged_flushes(disks: &Disks, options: &str) -> (f64, f64) {
+    let point = disks.path("point");
+    let disk = device(&disks.up(&["timed", "--size", "2GiB", "--medium", "hdd-7200"]));
+    let make = format!(
+        "mkfs.ext4 -q \"$1\" && mount -o {options} \"$1\" \"$2\" && mkdir \"$2/w\" && sync -f \"$2\""
+    );
+    assert!(shell(&make, &disk, &point));
+    let before = disks.json(&["disk", "stat", "timed"]);
+    let folder = point.join("w");
+    let age = ["age", folder.to_str().unwrap(), "--write-mode", "direct", "--operations", "10000"];
+    let reads = ["file_size.max=8MiB", "weights.random_read=30", "weights.read=10"];
+    let set: Vec<&str> = reads.iter().flat_map(|set| ["--set", set]).collect();
+    disks.run(&[&age[..], &set].concat());
+    let after = disks.json(&["disk", "stat", "timed"]);
+    assert!(shell("umount \"$2\"", &disk, &point));
+    disks.run(&["disk", "down", "timed"]);
+    (flushes(&after) - flushes(&before), elapsed_s(&after) - elapsed_s(&before))
 }
 
 #[test]
