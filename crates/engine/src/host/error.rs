@@ -8,6 +8,8 @@ use fsage_model::size::Bytes;
 use fsage_sys::errno::is_out_of_space;
 use fsage_sys::new_file::ForeignFolder;
 
+use super::program::package_of;
+
 /// Why something could not be done on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -253,7 +255,10 @@ impl HostError {
                  where there is more room"
                     .to_owned()
             }
-            Self::NoProgram { .. } => "`fsage doctor` names the package that has it".to_owned(),
+            Self::NoProgram { program } => package_of(program).map_or_else(
+                || "`fsage doctor` names the package that has it".to_owned(),
+                |package| format!("install the package {package} (`fsage doctor` lists all that are of use)"),
+            ),
             Self::Kernel { source, .. } => source.hint().unwrap_or_default(),
             Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
             Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {

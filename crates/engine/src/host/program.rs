@@ -46,6 +46,7 @@ pub const PROGRAMS: &[Program] = &[
     called("btrfs-image", "btrfs-progs", "export and import btrfs metadata images", None),
     called("fio", "fio", "run fio jobs as measures", Some("--version")),
     called("git", "git", "replay a repository's history", Some("--version")),
+    called("sqlite3", "sqlite3", "commit transactions under power cuts", Some("--version")),
     called(
         "fsage-disk",
         "",
@@ -70,7 +71,6 @@ pub const PROGRAMS: &[Program] = &[
     looked_for("mkfs.bcachefs", None),
     looked_for("mkfs.ntfs", Some("-V")),
     looked_for("mkfs.exfat", Some("-V")),
-    looked_for("sqlite3", Some("--version")),
     looked_for("fsstress", None),
     looked_for("losetup", Some("--version")),
     looked_for("mount", Some("--version")),
@@ -90,6 +90,13 @@ pub const PROGRAMS: &[Program] = &[
 /// Those that fsage calls.
 pub fn all_called() -> impl Iterator<Item = &'static Program> {
     PROGRAMS.iter().filter(|program| !program.purpose.is_empty())
+}
+
+/// The package that has a program, where one does.
+#[must_use]
+pub fn package_of(program: &str) -> Option<&'static str> {
+    let known = PROGRAMS.iter().find(|known| known.name == program);
+    known.map(|known| known.package).filter(|package| !package.is_empty())
 }
 
 /// The program called `name`.
@@ -130,5 +137,7 @@ mod tests {
         assert!(PROGRAMS.iter().all(|program| named(program.name) == program));
         let without: Vec<_> = all_called().filter(|p| p.package.is_empty()).map(|p| p.name).collect();
         assert_eq!(without, ["fsage-disk"], "it comes with fsage");
+        assert_eq!(package_of("sqlite3"), Some("sqlite3"));
+        assert_eq!((package_of("fsage-disk"), package_of("no-such-program")), (None, None));
     }
 }
