@@ -1,5 +1,6 @@
 //! `fsage crash`: what survives a power cut.
 
+mod database;
 mod program;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ Examples:
   sudo fsage crash --fs ext4 --mount data=writeback --load metadata
   sudo fsage crash --fs ext4 --mkfs journal=false
   sudo fsage crash --fs btrfs --script docs/examples/crash/known/btrfs-renamed-file-has-both-names
+  sudo fsage crash --fs ext4 --load database --journal-mode wal --synchronous normal
   sudo fsage crash --fs xfs --check ./check.sh --keep failing -- ./load.sh")]
 pub struct CrashArgs {
     /// File system: ext2, ext3, ext4, xfs, btrfs
@@ -83,9 +85,15 @@ pub struct CrashArgs {
     /// What is done before the cut
     #[arg(long, value_name = "LOAD", value_enum, default_value_t, conflicts_with = "program")]
     pub load: LoadChoice,
-    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100)
+    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100), transactions of `database` (40)
     #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
+    /// Journal mode of SQLite, for `--load database` [default: delete]
+    #[arg(long, value_name = "MODE", value_enum, conflicts_with_all = ["script", "program"])]
+    pub journal_mode: Option<database::JournalChoice>,
+    /// When SQLite syncs, for `--load database` [default: full]
+    #[arg(long, value_name = "LEVEL", value_enum, conflicts_with_all = ["script", "program"])]
+    pub synchronous: Option<database::SynchronousChoice>,
     /// Operations as the load, one per line as reports print them; those before a line `---` are done and synced first
     #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "length", "program"])]
     pub script: Option<PathBuf>,
@@ -138,6 +146,8 @@ pub enum LoadChoice {
     Sequences,
     /// Random operations on what files hold: direct, mapped, holes, exchanged, from unnamed files
     Data,
+    /// Transactions of SQLite (the program sqlite3)
+    Database,
 }
 
 impl From<DriveChoice> for DriveBehaviour {
@@ -241,9 +251,11 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
         LoadChoice::Metadata => CrashLoad::Metadata,
         LoadChoice::Sequences => CrashLoad::Sequences,
         LoadChoice::Data => CrashLoad::Data,
+        LoadChoice::Database => CrashLoad::Database,
     };
+    let modes = database::modes(args, load)?;
     let size = args.length.unwrap_or_else(|| load.default_size());
-    Ok(CrashWork::Load(CrashLoadSpec { load, size, seed: args.seed }))
+    Ok(CrashWork::of(CrashLoadSpec { load, size, seed: args.seed }, modes))
 }
 
 /// The operations of a file.
@@ -270,7 +282,7 @@ impl Watch for Progress {
     fn working(&mut self, acknowledged: u64) {
         if self.said.elapsed() >= Duration::from_secs(5) {
             self.said = Instant::now();
-            self.terminal.note(&format!("your program works, {acknowledged} acknowledgements so far"));
+            self.terminal.note(&format!("the load works, {acknowledged} acknowledgements so far"));
         }
     }
 
@@ -339,6 +351,9 @@ fn survival(report: &CrashReport) -> String {
     if let Some(program) = &report.program {
         words.push_str(&program::notes(program));
     }
+    if let Some(modes) = report.database {
+        words.push_str(&database::promised(modes));
+    }
     if report.oops {
         words.push_str(
             "  the kernel reported a bug of its own and the run ended there: reboot before anything else\n",
@@ -355,7 +370,12 @@ fn coverage(report: &CrashReport) -> String {
     let load = report.load.map_or("script", |load| load.load.name());
     let mut words = report.program.as_ref().map_or_else(
         || format!("\nload {load}: {} operations, ", report.operations),
-        |program| format!("\n{}, ", program::what(program)),
+        |program| {
+            format!(
+                "\n{}, ",
+                program::what(program, report.database.map(|modes| format!("{load} ({modes})")))
+            )
+        },
     );
     let _ = writeln!(
         words,
@@ -442,7 +462,9 @@ fn failed(failing: &Failing) -> String {
     for step in &failing.before {
         let _ = writeln!(words, "  {:>8}  {}", step.position, step.operation);
     }
-    words.push_str(&program::timeline(failing));
+    for line in failing.timeline() {
+        let _ = writeln!(words, "  {line}");
+    }
     let _ = writeln!(words, "  {:>8}  power lost", state.cut);
     if let Some(step) = &failing.under_way {
         let _ = writeln!(words, "  {:>8}  ({}: perhaps begun)", "", step.operation);

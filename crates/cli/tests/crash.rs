@@ -161,9 +161,12 @@ fn the_same_seed_says_the_same() {
 #[test]
 fn what_cannot_be_tried_is_refused_with_the_reason() {
     let Some(rig) = Rig::new() else { return };
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["--fs", "ext5"], "ext5"),
-        (&["--load", "database"], "database"),
+        (&["--load", "mail"], "mail"),
+        (&["--load", "update", "--journal-mode", "wal"], "the load `update` has no database"),
+        (&["--synchronous", "full"], "`--synchronous` has no meaning"),
+        (&["--load", "database", "--synchronous", "sometimes"], "sometimes"),
         (&["--medium", "punched-cards"], "punched-cards"),
         (&["--states", "0"], "0"),
         (&["--drive", "honourable"], "honourable"),

@@ -4,6 +4,7 @@
 //! there are follows from what the drive declares ([`DriveBehaviour`]); the fault model is docs/power.md.
 
 mod block_log;
+mod database;
 mod found;
 pub mod known;
 mod operation;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use block_log::{BlockLog, BlockWrite};
+pub use database::{DatabaseModes, DatabasePromises, DatabaseSpec, JournalMode, Synchronous};
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
 pub use known::KnownFinding;
 pub use operation::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, UpdateWay};

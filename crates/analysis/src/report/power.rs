@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use fsage_model::crash::{
-    CrashClass, CrashReport, DamageKind, DriveBehaviour, Failing, KnownFinding, UpdateOutcome, UpdateWay,
+    CrashClass, CrashReport, DamageKind, DatabaseModes, DriveBehaviour, Failing, KnownFinding, UpdateOutcome,
+    UpdateWay,
 };
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::size::Bytes;
@@ -30,6 +31,8 @@ pub struct Survival {
     pub is_honest: bool,
     /// The load in words.
     pub load: String,
+    /// How SQLite was set, where it was the load.
+    pub database: Option<DatabaseModes>,
     pub trials: usize,
     pub seeds: usize,
     pub tried: u64,
@@ -92,9 +95,8 @@ impl Survival {
             file_system,
             drive: drive(report),
             is_honest: report.spec.drive.keeps_promises(),
-            load: report
-                .load
-                .map_or_else(|| "program".to_owned(), |load| format!("{} {}", load.load.name(), load.size)),
+            load: report.load_words(),
+            database: report.database,
             trials: 0,
             seeds: 0,
             tried: 0,
@@ -195,13 +197,16 @@ fn rank(failing: &Failing) -> (CrashClass, bool, std::cmp::Reverse<usize>) {
     (failing.class, failing.known.is_empty(), std::cmp::Reverse(failing.state.lost.len()))
 }
 
-/// The file system and the options that decide what it promises.
+/// The file system and the options that decide what it promises, and the settings of a database, which do so too.
 fn configuration(report: &CrashReport) -> String {
-    if report.options.is_empty() {
-        report.file_system.clone()
-    } else {
-        format!("{} ({})", report.file_system, report.options.join(", "))
+    let mut words = report.file_system.clone();
+    if !report.options.is_empty() {
+        words.push_str(&format!(" ({})", report.options.join(", ")));
     }
+    if let Some(modes) = report.database {
+        words.push_str(&format!(", SQLite {modes}"));
+    }
+    words
 }
 
 fn drive(report: &CrashReport) -> String {
@@ -449,6 +454,16 @@ mod tests {
             (6, 1_000_000, 2_000_000, 6_000_000)
         );
         assert!((mount.mean_ns - 3e6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_settings_of_a_database_are_a_configuration_of_their_own() {
+        let mut report = sample::report("ext4", DriveBehaviour::Honest, [10, 0, 0, 0]);
+        report.options = vec!["data=journal".to_owned()];
+        report.database = Some(DatabaseModes::default());
+        assert_eq!(configuration(&report), "ext4 (data=journal), SQLite delete, synchronous full");
+        report.database = None;
+        assert_eq!(configuration(&report), "ext4 (data=journal)");
     }
 
     #[test]

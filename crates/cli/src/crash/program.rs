@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fsage_model::crash::{CutFate, CutRequest, Failing, ProgramReport, ProgramSpec};
+use fsage_model::crash::{ProgramReport, ProgramSpec};
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_USAGE, Problem};
 use fsage_model::quantity::as_f64;
@@ -45,11 +45,12 @@ fn absolute(words: &[String]) -> Result<Vec<String>, Problem> {
     Ok(words)
 }
 
-/// The load, as the summary begins.
-pub(super) fn what(program: &ProgramReport) -> String {
+/// The load, as the summary begins; its command line where it has no `name`.
+pub(super) fn what(program: &ProgramReport, name: Option<String>) -> String {
+    let command = || escape::line(&program.program.load.join(" ")).into_owned();
     format!(
         "load {}: {} acknowledgements in {:.1} s",
-        escape::line(&program.program.load.join(" ")),
+        name.unwrap_or_else(command),
         program.acknowledged,
         as_f64(program.elapsed_ns) / 1e9
     )
@@ -68,7 +69,7 @@ pub(super) fn notes(program: &ProgramReport) -> String {
     }
     if program.timed_out {
         let seconds = program.program.load_timeout_ms / 1000;
-        let _ = writeln!(words, "  the load was ended after {seconds} s (--load-timeout)");
+        let _ = writeln!(words, "  the load was ended after {seconds} s (--load-timeout of a program)");
     }
     if program.left > 0 {
         let _ = writeln!(
@@ -91,36 +92,4 @@ pub(super) fn notes(program: &ProgramReport) -> String {
 
 fn processes(count: u64) -> String {
     if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
-}
-
-/// Requests and acknowledgements before a cut, in the order of the log.
-pub(super) fn timeline(failing: &Failing) -> String {
-    let mut words = String::new();
-    let mut acknowledged = failing.acknowledged.iter().peekable();
-    for request in &failing.requests {
-        while let Some(one) = acknowledged.next_if(|one| one.position <= request.entry) {
-            let _ = writeln!(words, "  {:>8}  ack {}", one.position, escape::line(&one.text));
-        }
-        let _ = writeln!(words, "  {:>8}    {}", request.entry, asked(request));
-    }
-    for one in acknowledged {
-        let _ = writeln!(words, "  {:>8}  ack {}", one.position, escape::line(&one.text));
-    }
-    words
-}
-
-fn asked(request: &CutRequest) -> String {
-    let mut words = request.operation.clone();
-    if request.length_bytes > 0 {
-        let _ = write!(words, " {}+{}", request.offset_bytes, request.length_bytes);
-    }
-    if request.forced {
-        words.push_str(" forced");
-    }
-    words.push_str(match request.fate {
-        CutFate::There => "",
-        CutFate::Missing => "  MISSING",
-        CutFate::Torn => "  TORN",
-    });
-    words
 }

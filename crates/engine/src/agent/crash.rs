@@ -3,16 +3,19 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fsage_model::crash::{Acknowledgement, Attempt, AttemptSpec, ProgramRun, ProgramSpec, StateCheck};
+use fsage_model::crash::{Acknowledgement, Attempt, AttemptSpec, DatabaseSpec, ProgramRun, StateCheck};
 use fsage_model::protocol::Failure;
 use rustix::fs::syncfs;
 
 use super::sink::EventSink;
 use super::task::{Task, handlers};
-use crate::crash::{CrashError, CrashTest, Judge, ProgramJudge, attempt, run_load, save};
+use crate::crash::{
+    CrashError, CrashTest, DatabaseJudge, IsOver, Judge, ProgramJudge, attempt, run_database, run_load, save,
+    use_free_space,
+};
 use crate::host::{HostError, tool};
 use crate::load::LoadSink as _;
-use crate::location::{Anchor, Reach as _};
+use crate::location::Reach as _;
 
 handlers! { task:
     CrashPrepare { load, directory } => {
@@ -29,12 +32,23 @@ handlers! { task:
         test.run(&directory.open_to_change()?)?
     };
     CrashTry { attempt } => try_state(task, &attempt)?;
-    CrashMake { directory } => {
+    CrashMake { directory, used } => {
         let made = directory.make()?;
+        if used {
+            use_free_space(&made)?;
+        }
         syncfs(&made).map_err(|errno| HostError::file("sync", made.path())(errno.into()))?;
     };
-    CrashProgram { program, directory } => run_program(task, &program, &directory.open_to_change()?)?;
+    CrashProgram { program, directory } => {
+        let directory = directory.open_to_change()?;
+        run_program(task, |is_over| run_load(&program, &directory, &task.agent.children, is_over))?
+    };
     CrashCheck { attempt, check } => check_state(task, &attempt, &check)?;
+    CrashDatabase { database, directory } => {
+        let directory = directory.open_to_change()?;
+        run_program(task, |is_over| run_database(&database, &directory, &task.agent.children, is_over))?
+    };
+    CrashCheckDatabase { attempt, database } => check_database(task, &attempt, database)?;
     CrashSave { device, file } => {
         task.agent.held.forget_cache(&device)?;
         task.agent.held.used::<_, HostError>(&device, |_| save(&device, &file))?;
@@ -64,7 +78,11 @@ fn acknowledged<'a>(task: &Task<'a>) -> MutexGuard<'a, Vec<Acknowledgement>> {
     task.agent.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn run_program(task: &Task<'_>, program: &ProgramSpec, directory: &Anchor) -> Result<ProgramRun, Failure> {
+/// Runs a load that is another program, and keeps what it acknowledged for the checks.
+fn run_program(
+    task: &Task<'_>,
+    run: impl FnOnce(IsOver<'_>) -> Result<ProgramRun, CrashError>,
+) -> Result<ProgramRun, Failure> {
     let (started, mut sink) = (Instant::now(), EventSink::of(task));
     let run = task.agent.with_control(|control| {
         let mut is_over = |acknowledged| {
@@ -72,7 +90,7 @@ fn run_program(task: &Task<'_>, program: &ProgramSpec, directory: &Anchor) -> Re
             sink.progress(acknowledged, elapsed_ns, None, "load");
             control.is_stopped()
         };
-        run_load(program, directory, &task.agent.children, &mut is_over)
+        run(&mut is_over)
     })?;
     acknowledged(task).clone_from(&run.acknowledged);
     Ok(run)
@@ -81,5 +99,11 @@ fn run_program(task: &Task<'_>, program: &ProgramSpec, directory: &Anchor) -> Re
 fn check_state(task: &Task<'_>, spec: &AttemptSpec, check: &StateCheck) -> Result<Attempt, Failure> {
     let acknowledged = acknowledged(task);
     let judge = ProgramJudge { check, acknowledged: &acknowledged, children: &task.agent.children };
+    judged(task, spec, &judge)
+}
+
+fn check_database(task: &Task<'_>, spec: &AttemptSpec, database: DatabaseSpec) -> Result<Attempt, Failure> {
+    let acknowledged = acknowledged(task);
+    let judge = DatabaseJudge { database, committed: &acknowledged, children: &task.agent.children };
     judged(task, spec, &judge)
 }

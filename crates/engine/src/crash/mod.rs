@@ -17,12 +17,14 @@
 //! | `free_space` | bytes of a file that is gone where nothing is |
 //! | `perform` | doing them |
 //! | `program` | a program of the user's in the place of all that |
+//! | `database` | SQLite as such a program, whose rows are known |
 //! | `oracle` | what is there against what was promised |
 //! | `known` | whether damage comes up under the conditions of a known finding |
 //! | `kernel_log` | what the kernel said meanwhile |
 
 mod attempt;
 mod data;
+mod database;
 mod free_space;
 mod generated;
 mod history;
@@ -38,6 +40,7 @@ mod sequences;
 mod tree;
 
 pub use attempt::{Judge, attempt};
+pub use database::{DatabaseJudge, database_lines, database_programs, run_database};
 pub use history::History;
 pub use program::{IsOver, ProgramJudge, run_load};
 pub use save::save;
@@ -95,6 +98,12 @@ pub enum CrashError {
         /// Lines before.
         lines: u64,
     },
+    /// SQLite does not do what a load needs of it.
+    #[error("{what}")]
+    Database {
+        /// What it does.
+        what: String,
+    },
     /// A program cannot be run.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -136,6 +145,11 @@ impl From<CrashError> for Failure {
                 None,
                 FailureKind::Usage,
             ),
+            CrashError::Database { .. } => (
+                "use SQLite 3.16 or newer, and a journal mode that the file system allows".to_owned(),
+                None,
+                FailureKind::Failed,
+            ),
             CrashError::Host(error) => (error.hint(), error.errno(), error.kind()),
             CrashError::Order { .. } => (String::new(), None, FailureKind::Internal),
         };
@@ -167,6 +181,15 @@ impl CrashError {
     }
 }
 
+/// Leaves bytes of a removed file where free space is, so that a file system that exposes it can be told.
+///
+/// # Errors
+/// What the kernel says; a full volume is none.
+pub fn use_free_space(directory: &Anchor) -> Result<(), CrashError> {
+    free_space::fill(directory)
+        .map_err(|errno| CrashError::Operation { operation: "fill".to_owned(), source: errno.into() })
+}
+
 /// A load, before or after it was done.
 #[derive(Debug)]
 pub struct CrashTest {
@@ -182,7 +205,8 @@ impl CrashTest {
     /// # Errors
     /// An operation fails.
     pub fn prepare(spec: CrashLoadSpec, directory: &Anchor) -> Result<Self, CrashError> {
-        Self::make(load::generate(spec), false, directory)
+        let generated = load::generate(spec).ok_or(CrashError::Order { what: "generated" })?;
+        Self::make(generated, false, directory)
     }
 
     /// The same with operations that somebody wrote down.
@@ -195,9 +219,7 @@ impl CrashTest {
     }
 
     fn make(generated: Generated, is_script: bool, directory: &Anchor) -> Result<Self, CrashError> {
-        let fill =
-            |errno: Errno| CrashError::Operation { operation: "fill".to_owned(), source: errno.into() };
-        free_space::fill(directory).map_err(fill)?;
+        use_free_space(directory)?;
         let mut tree = tree::Tree::new(generated.seed);
         for operation in &generated.base {
             let done = perform::perform(directory, &tree, operation);

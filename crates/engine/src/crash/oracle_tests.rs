@@ -76,8 +76,8 @@ fn every_tree_that_a_load_went_through_is_right_after_it_and_until_the_next_prom
     let loads =
         [CrashLoad::Metadata, CrashLoad::Metadata, CrashLoad::Update, CrashLoad::Data, CrashLoad::Data];
     for (load, seed) in loads.into_iter().zip(1..) {
-        let generated =
-            generate(CrashLoadSpec { load, size: if load == CrashLoad::Update { 2 } else { 60 }, seed });
+        let size = if load == CrashLoad::Update { 2 } else { 60 };
+        let generated = generate(CrashLoadSpec { load, size, seed }).unwrap();
         let mut history = History::new(generated.tree(), generated.updates.clone());
         for (number, operation) in (1..).zip(&generated.operations) {
             history.push(operation, number * 10);
@@ -238,7 +238,7 @@ fn names_that_never_were_or_were_removed_durably_are_damage() {
 
 #[test]
 fn what_became_of_a_replaced_file_is_named() {
-    let generated = generate(CrashLoadSpec { load: CrashLoad::Update, size: 2, seed: 9 });
+    let generated = generate(CrashLoadSpec { load: CrashLoad::Update, size: 2, seed: 9 }).unwrap();
     let mut history = History::new(generated.tree(), generated.updates.clone());
     for (number, operation) in (1..).zip(&generated.operations) {
         history.push(operation, number * 10);

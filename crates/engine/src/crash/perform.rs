@@ -194,7 +194,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = Location::from(place.path()).open().unwrap();
         let spec = CrashLoadSpec { load: CrashLoad::Data, size: 600, seed: 3 };
-        let generated = generate(spec);
+        let generated = generate(spec).unwrap();
         assert_eq!(generated.operations.len(), 600);
         let (mut tree, mut kinds) = (Tree::new(spec.seed), BTreeSet::new());
         for operation in generated.base.iter().chain(&generated.operations) {

@@ -41,12 +41,6 @@ pub fn run_load(
     children: &Children,
     is_over: IsOver<'_>,
 ) -> Result<ProgramRun, CrashError> {
-    let disk = VirtualDisk::under(directory.path());
-    let disk = disk.ok_or_else(|| CrashError::NoDisk { path: directory.path().display().to_string() })?;
-    disk.ask(call::Mark { name: "load".to_owned() })?;
-    let before = counts(&disk)?;
-    let mut reader =
-        Reader { disk: &disk, acknowledged: Vec::new(), bytes: 0, error: None, over: false, is_over };
     let held = directory.held();
     let what = Supervised {
         argv: &program.load,
@@ -55,6 +49,30 @@ pub fn run_load(
         input: None,
         limit: Duration::from_millis(program.load_timeout_ms),
     };
+    run_noting(what, directory, children, is_over, &mut |_| Ok(()))
+}
+
+/// What is done with each line of a load after an acknowledgement in it was noted.
+pub(super) type Answer<'a> = &'a mut dyn FnMut(&str) -> Result<(), CrashError>;
+
+/// Runs a load, and notes what it acknowledges.
+///
+/// # Errors
+/// As [`run_load`]; what `answer` says.
+pub(super) fn run_noting(
+    what: Supervised<'_>,
+    directory: &Anchor,
+    children: &Children,
+    is_over: IsOver<'_>,
+    answer: Answer<'_>,
+) -> Result<ProgramRun, CrashError> {
+    let disk = VirtualDisk::under(directory.path());
+    let disk = disk.ok_or_else(|| CrashError::NoDisk { path: directory.path().display().to_string() })?;
+    disk.ask(call::Mark { name: "load".to_owned() })?;
+    let before = counts(&disk)?;
+    let mut reader =
+        Reader { disk: &disk, acknowledged: Vec::new(), bytes: 0, error: None, over: false, is_over, answer };
+    let argv = what.argv.join(" ");
     let ended = run(children, what, &mut reader);
     let Reader { acknowledged, error, over, .. } = reader;
     if let Some(error) = error {
@@ -64,7 +82,7 @@ pub fn run_load(
     let after = counts(&disk)?;
     disk.ask(call::Mark { name: "load ended".to_owned() })?;
     if let Some(status) = ended.status.filter(|status| *status != 0) {
-        return Err(CrashError::Load { argv: program.load.join(" "), status, said: said(&ended) });
+        return Err(CrashError::Load { argv, status, said: said(&ended) });
     }
     Ok(ProgramRun {
         acknowledged,
@@ -92,6 +110,7 @@ struct Reader<'a> {
     error: Option<CrashError>,
     over: bool,
     is_over: IsOver<'a>,
+    answer: Answer<'a>,
 }
 
 impl Reader<'_> {
@@ -111,8 +130,11 @@ impl Reader<'_> {
 impl Watch for Reader<'_> {
     fn line(&mut self, line: &[u8]) -> Result<(), HostError> {
         let line = String::from_utf8_lossy(line);
-        let Some(text) = line.strip_prefix(ACKNOWLEDGES) else { return Ok(()) };
-        self.note(text.trim_end_matches('\r')).map_err(|error| {
+        let noted = match line.strip_prefix(ACKNOWLEDGES) {
+            Some(text) => self.note(text.trim_end_matches('\r')),
+            None => Ok(()),
+        };
+        noted.and_then(|()| (self.answer)(&line)).map_err(|error| {
             let what = error.to_string();
             self.error = Some(error);
             HostError::Senseless { what }
@@ -126,7 +148,7 @@ impl Watch for Reader<'_> {
 }
 
 /// What a program said last: the reason that it gives.
-fn said(ended: &Ended) -> String {
+pub(super) fn said(ended: &Ended) -> String {
     let error = ended.error.lines().next_back().unwrap_or_default();
     if ended.last_line.is_empty() { error.to_owned() } else { ended.last_line.clone() }
 }
@@ -144,6 +166,12 @@ impl Watch for Unwatched {
     }
 }
 
+/// What was acknowledged before a cut.
+pub(super) fn precede(acknowledged: &[Acknowledgement], cut: u64) -> &[Acknowledgement] {
+    let count = acknowledged.partition_point(|one| one.position <= cut);
+    acknowledged.get(..count).unwrap_or_default()
+}
+
 /// Judges states by the user's check.
 pub struct ProgramJudge<'a> {
     /// The programs, and where the check finds what was acknowledged.
@@ -155,14 +183,9 @@ pub struct ProgramJudge<'a> {
 }
 
 impl ProgramJudge<'_> {
-    fn precede(&self, cut: u64) -> &[Acknowledgement] {
-        let count = self.acknowledged.partition_point(|one| one.position <= cut);
-        self.acknowledged.get(..count).unwrap_or_default()
-    }
-
     fn run(&self, spec: &AttemptSpec, directory: &Anchor) -> Result<Ended, HostError> {
         let path = self.check.acknowledged.as_path();
-        write(path, self.precede(spec.cut)).map_err(HostError::file("write", path))?;
+        write(path, precede(self.acknowledged, spec.cut)).map_err(HostError::file("write", path))?;
         let held = directory.held();
         let what = Supervised {
             argv: &self.check.program.check,
@@ -177,7 +200,7 @@ impl ProgramJudge<'_> {
 
 impl Judge for ProgramJudge<'_> {
     fn returned(&self, spec: &AttemptSpec) -> u64 {
-        wide(self.precede(spec.cut).len())
+        wide(precede(self.acknowledged, spec.cut).len())
     }
 
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {

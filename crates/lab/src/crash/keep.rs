@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
+use fsage_engine::crash::database_programs;
 use fsage_model::crash::{CrashOperation, Failing, ProgramRun};
 use fsage_model::disk::call as disk_call;
 use fsage_model::escape;
@@ -125,6 +126,10 @@ fn commands(run: &CrashRun) -> String {
                  (cd \"$FSAGE_DIRECTORY\" && {} < \"$FSAGE_ACKNOWLEDGED\"); echo \"exit status $?\"\n",
                 check.join(" ")
             );
+        }
+        CrashWork::Database(_) => {
+            let check: Vec<String> = database_programs().check.iter().map(|word| quote(word)).collect();
+            lines += &format!("(cd mnt/{DIRECTORY} && {})\ntail -n 1 {ACKNOWLEDGED}\n", check.join(" "));
         }
         CrashWork::Load(_) | CrashWork::Script(_) => lines += &format!("ls -lR mnt/{DIRECTORY}\n"),
     }

@@ -16,6 +16,7 @@ mod keep;
 mod place;
 mod program;
 mod shrink;
+mod work;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -24,9 +25,8 @@ use std::time::{Duration, Instant};
 
 use fsage_model::cause::in_one_line;
 use fsage_model::crash::{
-    Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashOperation, CrashReport, CrashScript, CrashSpec,
-    CrashState, Damage, Failing, LoadStep, ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck,
-    TimeSummary, promises,
+    Attempt, AttemptSpec, CrashClass, CrashOperation, CrashReport, CrashSpec, CrashState, Damage, Failing,
+    LoadStep, Promises, TimeSummary, promises,
 };
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
@@ -35,6 +35,8 @@ use fsage_model::study::DiskOptions;
 pub use bench::Bench;
 pub use error::CrashError;
 use place::Place;
+pub use work::CrashWork;
+use work::Done;
 
 use crate::filesystem::FileSystem;
 
@@ -65,29 +67,9 @@ pub struct CrashRun {
     pub keep: Option<PathBuf>,
 }
 
-/// What is done before the cut.
-#[derive(Debug, Clone)]
-pub enum CrashWork {
-    /// A load of fsage, which knows what it was promised.
-    Load(CrashLoadSpec),
-    /// Operations that somebody wrote down.
-    Script(Box<CrashScript>),
-    /// A program of the user's, and one that judges what is left.
-    Program(Box<ProgramSpec>),
-}
-
-/// What was done.
-#[derive(Debug, Default)]
-struct Done {
-    /// By a load of fsage.
-    steps: Vec<LoadStep>,
-    /// By a program of the user's.
-    program: Option<ProgramRun>,
-}
-
 /// What a run says while it is under way.
 pub trait Watch {
-    /// The user's own program works, and has acknowledged so much.
+    /// A program works as the load, and has acknowledged so much.
     fn working(&mut self, acknowledged: u64);
 
     /// So many of the states were tried, and so many were damaged.
@@ -98,10 +80,11 @@ pub trait Watch {
 }
 
 impl CrashRun {
-    /// What the file system promises; what POSIX does where nothing is known about it.
+    /// What the file system promises, or POSIX where nothing is known about it; and what a database does.
     #[must_use]
     pub fn promises(&self) -> Promises {
-        promises(self.file_system.kind(), &self.options).unwrap_or(Promises::POSIX)
+        let file_system = promises(self.file_system.kind(), &self.options).unwrap_or(Promises::POSIX);
+        self.work.promises(file_system)
     }
 
     /// Does the load and tries the states.
@@ -144,15 +127,10 @@ impl CrashRun {
             file_system: self.file_system.kind().to_owned(),
             options: self.options.clone(),
             medium: self.disk.medium.clone(),
-            load: match &self.work {
-                CrashWork::Load(load) => Some(*load),
-                CrashWork::Script(_) | CrashWork::Program(_) => None,
-            },
-            script: match &self.work {
-                CrashWork::Script(script) => Some((**script).clone()),
-                CrashWork::Load(_) | CrashWork::Program(_) => None,
-            },
-            program: self.program_report(&done),
+            load: self.work.named(),
+            script: self.work.script().cloned(),
+            database: self.work.modes(),
+            program: self.work.report(&done),
             operations: wide(done.steps.len()),
             interrupted: done.program.as_ref().is_some_and(|program| program.stopped),
             ..CrashReport::untried(self.states.clone(), coverage)
@@ -191,42 +169,14 @@ impl CrashRun {
             Ok(place.session.call(call::AwaitFree { device: device.clone() })?)
         };
         mount(place)?;
-        let directory = place.folder();
-        let prepared = match &self.work {
-            CrashWork::Load(load) => place.session.call(call::CrashPrepare { load: *load, directory }),
-            CrashWork::Script(script) => {
-                let (script, seed) = ((**script).clone(), self.states.seed);
-                place.session.call(call::CrashPrepareScript { script, seed, directory })
-            }
-            CrashWork::Program(_) => place.session.call(call::CrashMake { directory }),
-        };
+        let prepared = self.work.prepare(place, self.states.seed);
         unmount(place)?;
         prepared?;
         place.ask(disk_call::StartLog)?;
         mount(place)?;
-        let done = self.do_load(place, watch);
+        let done = self.work.perform(place, watch);
         unmount(place)?;
         done
-    }
-
-    fn do_load(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<Done, CrashError> {
-        let directory = place.folder();
-        Ok(match &self.work {
-            CrashWork::Load(_) | CrashWork::Script(_) => {
-                let steps = place.session.call(call::CrashLoad { directory })?;
-                Done { steps, ..Done::default() }
-            }
-            CrashWork::Program(program) => {
-                Done { program: Some(program::work(place, program, watch)?), ..Done::default() }
-            }
-        })
-    }
-
-    fn program_report(&self, done: &Done) -> Option<ProgramReport> {
-        match (&self.work, &done.program) {
-            (CrashWork::Program(program), Some(run)) => Some(ProgramReport::new((**program).clone(), run)),
-            _ => None,
-        }
     }
 
     fn try_all(
@@ -293,15 +243,7 @@ impl CrashRun {
             check: fsck.map(|fsck| fsck.argv().to_vec()),
             check_timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         };
-        let attempt = Box::new(attempt);
-        Ok(match &self.work {
-            CrashWork::Load(_) | CrashWork::Script(_) => place.session.call(call::CrashTry { attempt })?,
-            CrashWork::Program(program) => {
-                let check =
-                    StateCheck { program: (**program).clone(), acknowledged: place.scratch(ACKNOWLEDGED) };
-                place.session.call(call::CrashCheck { attempt, check: Box::new(check) })?
-            }
-        })
+        self.work.judge(place, attempt)
     }
 }
 

@@ -1,12 +1,12 @@
-//! A program of the user's as the load of a run.
+//! A program as the load of a run: the user's own, or SQLite.
 
 use fsage_disk::log::convert::{FileError, Options, open, visit};
 use fsage_disk::log::stream::Item;
 use fsage_disk::log::{Entry, Filter, LogError};
 use fsage_disk::request::Operation;
-use fsage_model::crash::{CrashKind, CrashState, CutFate, CutRequest, Failing, ProgramRun, ProgramSpec};
+use fsage_model::crash::{CrashKind, CrashState, CutFate, CutRequest, Failing, ProgramRun};
 use fsage_model::disk::call as disk_call;
-use fsage_model::protocol::{Event, call};
+use fsage_model::protocol::{Call, Event};
 
 use super::{Bench, CrashError, CrashRun, SHOWN, Watch};
 use crate::target::Incoming;
@@ -17,15 +17,13 @@ const REQUESTS: usize = 16;
 /// Most missing requests that are shown.
 const MISSING: usize = 24;
 
-/// Runs the load.
-pub(super) fn work(
+/// Asks the agent to run the load, to its end or until the run is over.
+pub(super) fn run(
     place: &mut Bench<'_>,
-    program: &ProgramSpec,
+    call: impl Call<Reply = ProgramRun>,
     watch: &mut dyn Watch,
 ) -> Result<ProgramRun, CrashError> {
     let control = place.session.control();
-    let directory = place.folder();
-    let call = call::CrashProgram { program: program.clone(), directory };
     let run = place.session.call_with(call, &mut |incoming| {
         if let Incoming::Event(Event::Progress { operations, .. }) = incoming {
             watch.working(operations);
@@ -44,7 +42,7 @@ pub(super) fn end(place: &Bench<'_>) -> Result<u64, CrashError> {
 
 /// The check has to accept what the load left where nothing was cut: else its word is worth nothing.
 pub(super) fn check_end(run: &CrashRun, place: &mut Bench<'_>, end: u64) -> Result<(), CrashError> {
-    let super::CrashWork::Program(program) = &run.work else { return Ok(()) };
+    let Some(program) = run.work.programs() else { return Ok(()) };
     let (lost, torn) = (Vec::new(), None);
     let state =
         CrashState { kind: CrashKind::Prefix, cut: end, durable: end, pending: 0, lost, torn, image: 0 };

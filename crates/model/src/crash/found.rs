@@ -24,14 +24,26 @@ pub enum DamageKind {
     Foreign,
     /// The check of the user's own program says so.
     Program,
+    /// A database is not what any number of whole transactions leaves.
+    Database,
+    /// A transaction of a database is gone whose commit had returned.
+    Transaction,
     /// It cannot be read, written, synced or unmounted afterwards.
     Use,
 }
 
 impl DamageKind {
-    /// All of them, the worst first.
-    pub const ALL: [Self; 6] =
-        [Self::Mount, Self::Check, Self::Name, Self::Content, Self::Foreign, Self::Use];
+    /// Those that a study may find, the worst first: it has no program of the user's.
+    pub const ALL: [Self; 8] = [
+        Self::Mount,
+        Self::Check,
+        Self::Name,
+        Self::Content,
+        Self::Foreign,
+        Self::Database,
+        Self::Transaction,
+        Self::Use,
+    ];
 
     /// As reports name it.
     #[must_use]
@@ -43,6 +55,8 @@ impl DamageKind {
             Self::Content => "content",
             Self::Foreign => "foreign",
             Self::Program => "program",
+            Self::Database => "database",
+            Self::Transaction => "transaction",
             Self::Use => "use",
         }
     }

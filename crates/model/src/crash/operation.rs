@@ -18,11 +18,16 @@ pub enum CrashLoad {
     /// Random operations on what files hold: written by calls, directly, through a mapping, written out, punched,
     /// allocated, exchanged, linked from unnamed files.
     Data,
+    /// Transactions of SQLite, one after the other.
+    Database,
 }
 
 impl CrashLoad {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Update, Self::Metadata, Self::Sequences, Self::Data];
+    pub const ALL: [Self; 5] = [Self::Update, Self::Metadata, Self::Sequences, Self::Data, Self::Database];
+
+    /// Those whose operations are fsage's own.
+    pub const GENERATED: [Self; 4] = [Self::Update, Self::Metadata, Self::Sequences, Self::Data];
 
     /// As a flag names it.
     #[must_use]
@@ -32,16 +37,19 @@ impl CrashLoad {
             Self::Metadata => "metadata",
             Self::Sequences => "sequences",
             Self::Data => "data",
+            Self::Database => "database",
         }
     }
 
-    /// Its length unless another is given: rounds of `update`, operations of `metadata` and `data`, how many `sequences`.
+    /// Its length unless another is given: rounds of `update`, operations of `metadata` and `data`, how many `sequences`,
+    /// transactions of `database`.
     #[must_use]
     pub const fn default_size(self) -> u32 {
         match self {
             Self::Update => 4,
             Self::Metadata | Self::Data => 200,
             Self::Sequences => 100,
+            Self::Database => 40,
         }
     }
 }
@@ -53,7 +61,7 @@ pub struct CrashLoadSpec {
     /// Which.
     pub load: CrashLoad,
     /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata` and `data`: operations. Of
-    /// `sequences`: how many.
+    /// `sequences`: how many. Of `database`: transactions.
     pub size: u32,
     /// Whence all chance comes.
     pub seed: u64,

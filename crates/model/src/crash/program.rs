@@ -135,6 +135,26 @@ pub struct CutRequest {
     pub fate: CutFate,
 }
 
+impl CutRequest {
+    /// What was asked and what became of it, in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = self.operation.clone();
+        if self.length_bytes > 0 {
+            words.push_str(&format!(" {}+{}", self.offset_bytes, self.length_bytes));
+        }
+        if self.forced {
+            words.push_str(" forced");
+        }
+        words.push_str(match self.fate {
+            CutFate::There => "",
+            CutFate::Missing => "  MISSING",
+            CutFate::Torn => "  TORN",
+        });
+        words
+    }
+}
+
 /// What became of a request at a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DamageKind;
+use super::{DamageKind, DatabasePromises};
 
 /// What may be relied on after a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,10 +21,27 @@ pub struct Promises {
     pub fsync_names: bool,
     /// No file shows bytes that were never written to it.
     pub no_stale: bool,
+    /// A database of the load is consistent: what its own program promises.
+    pub database_consistent: bool,
+    /// Its committed transactions are there, likewise.
+    pub database_durable: bool,
 }
 
 impl Promises {
-    const JOURNAL: Self = Self { consistent: true, durable: true, fsync_names: true, no_stale: true };
+    const JOURNAL: Self = Self {
+        consistent: true,
+        durable: true,
+        fsync_names: true,
+        no_stale: true,
+        database_consistent: true,
+        database_durable: true,
+    };
+
+    /// The same where the load is a database that promises this.
+    #[must_use]
+    pub const fn of_database(self, database: DatabasePromises) -> Self {
+        Self { database_consistent: database.consistent, database_durable: database.durable, ..self }
+    }
 
     /// Whether damage of this kind is excluded.
     #[must_use]
@@ -33,6 +50,9 @@ impl Promises {
             DamageKind::Mount | DamageKind::Check | DamageKind::Use => self.consistent,
             DamageKind::Name | DamageKind::Content | DamageKind::Program => self.durable && self.consistent,
             DamageKind::Foreign => self.no_stale,
+            // A database can rely on no more than its file system keeps.
+            DamageKind::Database => self.exclude(DamageKind::Program) && self.database_consistent,
+            DamageKind::Transaction => self.exclude(DamageKind::Program) && self.database_durable,
         }
     }
 }
@@ -107,6 +127,7 @@ impl Promises {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{DatabaseModes, JournalMode, Synchronous};
     use super::*;
 
     fn of(file_system: &str, options: &[&str]) -> Promises {
@@ -135,6 +156,23 @@ mod tests {
         assert_eq!(of("xfs", &["data=writeback"]), ext4);
         assert!(!of("ext2", &[]).exclude(DamageKind::Check));
         assert_eq!(promises("zfs", &[]), None);
+    }
+
+    #[test]
+    fn a_database_is_promised_what_both_it_and_the_file_system_promise() {
+        let of = |file_system, options, modes: DatabaseModes| {
+            of(file_system, options).of_database(modes.promises())
+        };
+        let wal = |synchronous| DatabaseModes { journal_mode: JournalMode::Wal, synchronous };
+        let (lost, torn) = (DamageKind::Transaction, DamageKind::Database);
+        let excluded = |promises: Promises| [promises.exclude(torn), promises.exclude(lost)];
+        assert_eq!(excluded(of("ext4", &[], wal(Synchronous::Full))), [true, true]);
+        assert_eq!(excluded(of("ext4", &[], wal(Synchronous::Normal))), [true, false]);
+        assert_eq!(excluded(of("ext4", &[], wal(Synchronous::Off))), [false, false]);
+        assert_eq!(excluded(of("ext4", &["barrier=0"], wal(Synchronous::Full))), [false, false]);
+        assert_eq!(excluded(of("ext2", &[], wal(Synchronous::Extra))), [false, false]);
+        // What the database promises changes nothing of what the file system does.
+        assert!(of("ext4", &[], wal(Synchronous::Off)).exclude(DamageKind::Check));
     }
 
     #[test]

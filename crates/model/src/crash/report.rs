@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Acknowledgement, Attempt, CrashClass, CrashCoverage, CrashLoadSpec, CrashScript, CrashSpec, CrashState,
-    CutRequest, Damage, DamageKind, KnownFinding, LoadStep, ProgramReport, UpdateOutcome, UpdateWay,
+    CutRequest, Damage, DamageKind, DatabaseModes, KnownFinding, LoadStep, ProgramReport, UpdateOutcome,
+    UpdateWay,
 };
+use crate::escape;
 use crate::quantity::as_f64;
 
 /// What came of trying the crash states of one load.
@@ -24,7 +26,10 @@ pub struct CrashReport {
     /// The operations that were read from a script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<CrashScript>,
-    /// The user's own program as the load.
+    /// How SQLite was set, where the load is `database`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<DatabaseModes>,
+    /// The programs as which the load ran: the user's own, or those of a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramReport>,
     /// Operations that a load of fsage did.
@@ -83,6 +88,7 @@ impl CrashReport {
             medium: String::new(),
             load: None,
             script: None,
+            database: None,
             program: None,
             operations: 0,
             spec,
@@ -175,7 +181,35 @@ pub struct Failing {
     pub requests: Vec<CutRequest>,
 }
 
+impl Failing {
+    /// Requests and acknowledgements of a program before the cut, in the order of the log, a line each.
+    #[must_use]
+    pub fn timeline(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut acknowledged = self.acknowledged.iter().peekable();
+        let said = |one: &Acknowledgement| format!("{:>8}  ack {}", one.position, escape::line(&one.text));
+        for request in &self.requests {
+            while let Some(one) = acknowledged.next_if(|one| one.position <= request.entry) {
+                lines.push(said(one));
+            }
+            lines.push(format!("{:>8}    {}", request.entry, request.words()));
+        }
+        lines.extend(acknowledged.map(said));
+        lines
+    }
+}
+
 impl CrashReport {
+    /// The load in words, with its length where it has one: `update 4`.
+    #[must_use]
+    pub fn load_words(&self) -> String {
+        match self.load {
+            Some(load) => format!("{} {}", load.load.name(), load.size),
+            None if self.script.is_some() => "script".to_owned(),
+            None => "program".to_owned(),
+        }
+    }
+
     /// States of which the user's own check did not say in time whether they are damaged.
     #[must_use]
     pub fn undecided(&self) -> u64 {
@@ -252,7 +286,51 @@ pub fn at_most(tried: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CutFate;
     use super::*;
+
+    #[test]
+    fn a_timeline_has_acknowledgements_where_they_were_read() {
+        let request = |entry, operation: &str, length_bytes, fate| CutRequest {
+            entry,
+            operation: operation.to_owned(),
+            offset_bytes: 4096,
+            length_bytes,
+            forced: false,
+            fate,
+        };
+        let ack = |text: &str, position| Acknowledgement { text: text.to_owned(), position };
+        let requests = vec![
+            request(6, "write", 512, CutFate::There),
+            request(7, "flush", 0, CutFate::There),
+            request(9, "write", 4096, CutFate::Missing),
+        ];
+        let spec = CrashSpec {
+            drive: super::super::DriveBehaviour::Honest,
+            atomic_bytes: 4096,
+            cache_bytes: 0,
+            states: 1,
+            seed: 1,
+        };
+        assert_eq!(CrashReport::untried(spec, CrashCoverage::default()).load_words(), "program");
+        let mut failing: Failing = serde_json::from_value(serde_json::json!({
+            "state": { "kind": "loss", "cut": 10, "durable": 8, "pending": 1, "lost": [9], "image": 1 },
+            "lost_when_found": 1, "class": "broken", "damage": [], "kernel": [], "before": [],
+        }))
+        .unwrap();
+        (failing.requests, failing.acknowledged) = (requests, vec![ack("1", 6), ack("2", 8), ack("3", 10)]);
+        assert_eq!(
+            failing.timeline(),
+            [
+                "       6  ack 1",
+                "       6    write 4096+512",
+                "       7    flush",
+                "       8  ack 2",
+                "       9    write 4096+4096  MISSING",
+                "      10  ack 3",
+            ]
+        );
+    }
 
     #[test]
     fn nothing_seen_is_not_never() {

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::calls::calls;
 use crate::crash::{
-    Attempt, AttemptSpec, CrashLoadSpec, CrashScript, LoadStep, ProgramRun, ProgramSpec, StateCheck,
+    Attempt, AttemptSpec, CrashLoadSpec, CrashScript, DatabaseSpec, LoadStep, ProgramRun, ProgramSpec,
+    StateCheck,
 };
 use crate::extent::Extent;
 use crate::image::ImageSummary;
@@ -256,14 +257,21 @@ calls! {
     /// Mount a crash state of the load, compare it with what was promised, unmount and check it. What is
     /// damaged is a reply, not a failure.
     CrashTry { attempt: Box<AttemptSpec> } -> Attempt;
-    /// Make an empty directory, durably, for a program of the user's that a power cut is to hit.
-    CrashMake { directory: Location } -> ();
+    /// Make an empty directory, durably, for a program that a power cut is to hit; `used`: on free space that
+    /// was in use before.
+    CrashMake { directory: Location, used: bool } -> ();
     /// Run that program in it, on a virtual disk that keeps a log, to its end or until it is stopped; all that
     /// it started is ended with it.
     CrashProgram { program: ProgramSpec, directory: Location } -> ProgramRun;
     /// Mount a crash state of that program, run its check, unmount and check the file system. What is damaged
     /// is a reply, not a failure.
     CrashCheck { attempt: Box<AttemptSpec>, check: Box<StateCheck> } -> Attempt;
+    /// Commit transactions with SQLite in that directory, on a virtual disk that keeps a log; everything that runs
+    /// is ended with it.
+    CrashDatabase { database: DatabaseSpec, directory: Location } -> ProgramRun;
+    /// Mount a crash state of that database, open it, compare its rows with what was committed, unmount and check
+    /// the file system. What is damaged is a reply, not a failure.
+    CrashCheckDatabase { attempt: Box<AttemptSpec>, database: DatabaseSpec } -> Attempt;
     /// Write what a device holds to a new file, sparse and readable by its owner only.
     CrashSave { device: PathBuf, file: PathBuf } -> ();
     /// Layout of a directory tree; `threads` 0: one per CPU; `detail`: with the finer distributions.

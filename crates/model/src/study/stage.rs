@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FioStage, VolumeSpec, one, yes};
-use crate::crash::{CACHE_BYTES, CrashLoad, DriveBehaviour};
+use crate::crash::{CACHE_BYTES, CrashLoad, DatabaseModes, DriveBehaviour, JournalMode, Synchronous};
 use crate::load::{PaceSpec, StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
 use crate::remedy::Remedy;
@@ -363,13 +363,19 @@ pub struct PowerCutsStage {
     pub when: Vec<String>,
     /// What is done before the cut: `update` replaces files in the ways that applications do it, `metadata`
     /// does random operations on names and files, `sequences` goes through short sequences of operations with any
-    /// sync between them, `data` does random operations on what files hold.
+    /// sync between them, `data` does random operations on what files hold, `database` commits transactions with SQLite.
     #[serde(default)]
     pub load: CrashLoad,
-    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata` and `data`, how many `sequences`;
-    /// absent: 4, 200 and 100.
+    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata` and `data`, how many `sequences`,
+    /// transactions of `database`; absent: 4, 200, 100 and 40.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
+    /// Journal mode of SQLite (`pragma journal_mode`), for the load `database` only; absent: `delete`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_mode: Option<JournalMode>,
+    /// When SQLite syncs (`pragma synchronous`), for the load `database` only; absent: `full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synchronous: Option<Synchronous>,
     /// How the drive treats writes and flushes.
     #[serde(default)]
     pub drive: DriveBehaviour,
@@ -395,6 +401,15 @@ impl PowerCutsStage {
     #[must_use]
     pub fn size(&self) -> u32 {
         self.length.unwrap_or_else(|| self.load.default_size())
+    }
+
+    /// How SQLite is set, for the load `database`.
+    #[must_use]
+    pub fn modes(&self) -> DatabaseModes {
+        DatabaseModes {
+            journal_mode: self.journal_mode.unwrap_or_default(),
+            synchronous: self.synchronous.unwrap_or_default(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What survives a power cut: every configuration on every drive, what a program may rely on, the smallest
 //! failing cases, and what recovery takes.
 
-use fsage_model::crash::{Failing, UpdateOutcome};
+use fsage_model::crash::{DamageKind, DatabaseModes, Failing, UpdateOutcome};
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
@@ -47,6 +47,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "The states tried are no random sample of power cuts: the interval (Clopper and Pearson) is that of a state drawn like these, and says how well the search "
             "covered what it searched."
         }
+        (databases(&found))
         @if !ways.is_empty() {
             (table("power-ways", "Ways to replace a file, and what files held that were being replaced when power was lost", &way_columns(), &ways))
             p.note { "Whether a new version is there for good once a way has returned is part of the states above: lost, it counts as damage." }
@@ -151,6 +152,40 @@ fn state_row(one: &Survival, confidence: f64) -> Row {
     }
 }
 
+/// What SQLite promises with each of its settings, and what was found, over all file systems.
+fn databases(found: &[Survival]) -> Markup {
+    let rows: Vec<Row> = found.iter().filter_map(|one| Some(database_row(one, one.database?))).collect();
+    html! {
+        @if !rows.is_empty() {
+            (table("power-databases", "Databases: what SQLite promises with its settings, and what was there after a power cut", &database_columns(), &rows))
+            p.note { "A transaction is committed when " code { "COMMIT" } " has returned. " b { "Lost" } " are states in which one that had been committed is not there; "
+                b { "inconsistent" } " are states in which the database cannot be read, its integrity check finds errors, or its rows are not those of whole transactions. "
+                "Both are documented damage where SQLite or the file system does not promise otherwise." }
+        }
+    }
+}
+
+fn database_columns() -> Vec<Column> {
+    let text = ["configuration", "drive", "SQLite promises", "source"].map(Column::text);
+    let numbers = ["states", "kept", "lost", "inconsistent", "documented", "broken"];
+    text.into_iter().chain(numbers.map(|title| Column::number(title, ""))).collect()
+}
+
+fn database_row(one: &Survival, modes: DatabaseModes) -> Row {
+    let promises = modes.promises();
+    let text = [one.drive.as_str(), promises.words(), promises.source].map(Cell::text);
+    let damaged = |kind| one.damage.get(&kind).copied().unwrap_or_default();
+    let (lost, inconsistent) = (damaged(DamageKind::Transaction), damaged(DamageKind::Database));
+    let numbers = [one.tried, one.kept, lost, inconsistent, one.documented, one.broken];
+    let numbers = numbers.map(|states| Cell::number(grouped(states), as_f64(states)));
+    let name = Cell::text(one.configuration.clone()).class("label");
+    Row {
+        cells: std::iter::once(name).chain(text).chain(numbers).collect(),
+        group: one.configuration.clone(),
+        class: if one.damaged() == 0 { "grey" } else { "" },
+    }
+}
+
 fn way_columns() -> Vec<Column> {
     let outcomes = UpdateOutcome::ALL.map(|outcome| Column::number(outcome.name(), ""));
     [Column::text("way"), Column::text("configuration"), Column::text("drive"), Column::text("a program")]
@@ -241,6 +276,7 @@ fn timeline(failing: &Failing) -> String {
     for step in &failing.before {
         lines.push(format!("{:>8}  {}", step.position, step.operation));
     }
+    lines.extend(failing.timeline());
     lines.push(format!(
         "{:>8}  power lost, {} of {} pending changes missing",
         state.cut,
@@ -272,8 +308,8 @@ fn timeline(failing: &Failing) -> String {
 #[cfg(test)]
 mod tests {
     use fsage_model::crash::{
-        CrashClass, CrashKind, CrashOperation, CrashState, Damage, DamageKind, KnownFinding, LoadStep,
-        TornRequest,
+        CrashClass, CrashKind, CrashOperation, CrashState, Damage, DamageKind, JournalMode, KnownFinding,
+        LoadStep, Synchronous, TornRequest,
     };
 
     use super::*;
@@ -334,6 +370,25 @@ mod tests {
         one.failing = Some(failing);
         let page = cases(&[one]).into_string();
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"), "{page}");
+    }
+
+    #[test]
+    fn a_database_has_its_settings_what_they_promise_and_what_was_found() {
+        let modes = DatabaseModes { journal_mode: JournalMode::Wal, synchronous: Synchronous::Normal };
+        let mut one = crate::report::power::sample::survival("ext4", [40, 4, 0, 0]);
+        assert_eq!(databases(std::slice::from_ref(&one)).into_string(), "");
+        one.database = Some(modes);
+        one.damage = [(DamageKind::Transaction, 4)].into();
+        let page = databases(&[one]).into_string();
+        for words in [
+            "the last transactions may be lost",
+            "sqlite.org/pragma.html#pragma_synchronous",
+            "power-databases",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        let row = database_row(&crate::report::power::sample::survival("ext4", [40, 4, 0, 0]), modes);
+        assert_eq!(row.cells.len(), database_columns().len());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fsage_model::crash::{CrashLoadSpec, CrashSpec};
+use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashSpec};
 use fsage_model::quantity::share;
 use fsage_model::record::{PowerCutsRecord, StageRecord};
 use fsage_model::study::{FileSystemOptions, PowerCutsStage, StudySpec, VolumeSpec};
@@ -68,9 +68,10 @@ impl Stage for PowerCutsStage {
 
     fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
         vec![format!(
-            "# power cuts on {}: load {} of {}, {} drive, atomic unit {}, {} states, seed {}",
+            "# power cuts on {}: load {}{} of {}, {} drive, atomic unit {}, {} states, seed {}",
             point.join(&self.name).display(),
             self.load.name(),
+            if self.load == CrashLoad::Database { format!(" ({})", self.modes()) } else { String::new() },
             self.size(),
             self.drive.name(),
             self.atomic,
@@ -88,7 +89,7 @@ fn run_of(stage: &PowerCutsStage, spec: &StudySpec, file_system: &FileSystem, se
         file_system: file_system.clone(),
         options: options(spec),
         disk: disk.options(),
-        work: CrashWork::Load(CrashLoadSpec { load: stage.load, size: stage.size(), seed }),
+        work: CrashWork::of(CrashLoadSpec { load: stage.load, size: stage.size(), seed }, stage.modes()),
         states: CrashSpec {
             drive: stage.drive,
             atomic_bytes: stage.atomic.0,
@@ -116,7 +117,7 @@ struct Progress<'a> {
 }
 
 impl Watch for Progress<'_> {
-    /// A stage has no program of the user's.
+    /// The load takes little of the stage's time.
     fn working(&mut self, _acknowledged: u64) {}
 
     fn tried(&mut self, tried: u64, planned: u64, damaged: u64) {

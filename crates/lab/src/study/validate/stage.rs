@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fsage_model::crash::CrashLoad;
 use fsage_model::disk::DiskTime;
 use fsage_model::load::{PaceSpec, StopSpec, WriteMode};
 use fsage_model::measure::Effect;
@@ -223,6 +224,14 @@ impl Limits for PowerCutsStage {
             let length = u64::from(length);
             check.require((1..=MOST_LENGTH).contains(&length), "length", || {
                 format!("{length} is no length of a load: 1 to {}", grouped(MOST_LENGTH))
+            });
+        }
+        for (key, is_given) in
+            [("journal_mode", self.journal_mode.is_some()), ("synchronous", self.synchronous.is_some())]
+        {
+            let is_of_load = self.load == CrashLoad::Database || !is_given;
+            check.require(is_of_load, key, || {
+                format!("the load `{}` has no database: only `database` has this key", self.load.name())
             });
         }
         check.require((1..=MOST_STATES).contains(&self.states), "states", || {
