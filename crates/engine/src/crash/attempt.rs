@@ -4,15 +4,18 @@ use std::path::Path;
 use std::time::Instant;
 
 use fsage_content::fill;
-use fsage_model::crash::{Attempt, AttemptSpec, CrashClass, Damage, DamageKind, KnownFinding};
+use fsage_model::crash::{
+    ATTRIBUTE_NAME, Attempt, AttemptSpec, CrashClass, Damage, DamageKind, KnownFinding,
+};
 use fsage_model::location::Location;
 use fsage_model::protocol::ToolOutput;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fsync, unlinkat};
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fgetxattr, fsync, unlinkat};
 use rustix::io::{Errno, read, write};
 
 use super::history::{Floors, History};
 use super::kernel_log::KernelLog;
-use super::oracle::{self, Found, FoundTree};
+use super::oracle::{self, Found, FoundFile, FoundTree};
 use super::{duration_ns, wide};
 use crate::host::HostError;
 use crate::host::held::{HeldDevices, await_free};
@@ -23,6 +26,9 @@ const MOST_DAMAGE: usize = 24;
 
 /// Longest file that is read: no load writes one that long.
 const LONGEST_FILE: usize = 1 << 20;
+
+/// Longest value of an extended attribute that is read: no load sets one that long.
+const LONGEST_ATTRIBUTE: usize = 4096;
 
 /// File that shows whether it can be used.
 const USED: &str = "fsage-used-after-cut";
@@ -254,7 +260,7 @@ fn found(directory: &Anchor) -> FoundTree {
                     }
                     let what = match kind {
                         FileType::Directory => Found::Directory,
-                        FileType::RegularFile => read_file(directory, &below).map_or_else(
+                        FileType::RegularFile => read_whole(directory, &below).map_or_else(
                             |errno| Found::Unreadable(format!("cannot be read: {errno}")),
                             Found::File,
                         ),
@@ -285,8 +291,24 @@ fn list(directory: &Anchor, path: &str) -> Result<Vec<(String, FileType)>, Errno
     Ok(entries)
 }
 
-fn read_file(directory: &Anchor, path: &str) -> Result<Vec<u8>, Errno> {
+/// A file with its extended attribute.
+fn read_whole(directory: &Anchor, path: &str) -> Result<FoundFile, Errno> {
     let file = directory.open(path, OFlags::RDONLY, Mode::empty())?;
+    let mut value = [0; LONGEST_ATTRIBUTE];
+    let attribute = match fgetxattr(&file, ATTRIBUTE_NAME, &mut value) {
+        Ok(length) => Some(value.get(..length).unwrap_or_default().to_vec()),
+        // It has none, or the file system knows of none.
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
+        Err(errno) => return Err(errno),
+    };
+    Ok(FoundFile { bytes: read_all(file)?, attribute })
+}
+
+fn read_file(directory: &Anchor, path: &str) -> Result<Vec<u8>, Errno> {
+    read_all(directory.open(path, OFlags::RDONLY, Mode::empty())?)
+}
+
+fn read_all(file: impl AsFd) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 32 << 10];
     loop {

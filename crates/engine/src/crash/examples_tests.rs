@@ -10,9 +10,10 @@ use super::script::generate;
 
 /// What was wrong after the cut that follows everything: `-NAME` is gone, `NAME=OTHER` is what `OTHER` is after the workload,
 /// `NAME<OTHER` what it was before.
-const DAMAGE: [(&str, &str); 19] = [
+const DAMAGE: [(&str, &str); 20] = [
     ("btrfs-3.12-moved-file-has-both-names", "foo=A/foo"),
     ("btrfs-3.13-linked-file-loses-data", "foo=other"),
+    ("btrfs-3.13-removed-attribute-returns", "foo<foo"),
     ("btrfs-4.16-directory-has-both-names", "A=B A/bar=B/bar"),
     ("btrfs-4.16-file-beside-synced-directory-is-gone", "-T/foo"),
     ("btrfs-4.16-one-of-two-names", "-A/bar"),

@@ -46,6 +46,8 @@ pub struct Floors {
     names: BTreeMap<String, usize>,
     /// Of contents.
     files: BTreeMap<Identity, usize>,
+    /// Of extended attributes, where `fsync` promises them.
+    attributes: BTreeMap<Identity, usize>,
     /// The last tree that may have been made.
     pub last: usize,
     /// Operations that had returned.
@@ -71,6 +73,13 @@ impl Floors {
     /// The floor of what a file holds by syncs of the file itself.
     pub fn synced_file(&self, file: Identity) -> usize {
         self.files.get(&file).copied().unwrap_or(0)
+    }
+
+    /// The floor of a file's extended attribute.
+    pub fn attribute(&self, file: Identity) -> usize {
+        let is_promised = self.promises.is_none_or(|promises| promises.fsync_attributes);
+        let synced = self.attributes.get(&file).copied().filter(|_| is_promised);
+        self.all.max(synced.unwrap_or(0))
     }
 
     /// A name and those of the directories above it.
@@ -154,7 +163,9 @@ impl History {
                     }
                 }
                 CrashOperation::Fsync { path } => {
-                    self.promise_file(path, tree, &mut floors);
+                    if let Some(file) = self.promise_file(path, tree, &mut floors) {
+                        floors.attributes.insert(file, tree);
+                    }
                     if fsync_names {
                         floors.promise_name(path, tree);
                         self.promise_names(path, tree, &mut floors);
@@ -179,10 +190,11 @@ impl History {
         }
     }
 
-    fn promise_file(&self, path: &str, tree: usize, floors: &mut Floors) {
-        if let Some(Node::File(file)) = self.names.get(tree).and_then(|names| names.get(path)) {
-            floors.files.insert(*file, tree);
-        }
+    /// The file of a name, whose contents are promised.
+    fn promise_file(&self, path: &str, tree: usize, floors: &mut Floors) -> Option<Identity> {
+        let Some(Node::File(file)) = self.names.get(tree)?.get(path) else { return None };
+        floors.files.insert(*file, tree);
+        Some(*file)
     }
 
     /// Names after so many operations.

@@ -87,7 +87,7 @@ fn an_empty_file_that_comes_back_is_the_one_that_was_there_at_the_last_whole_syn
     let of = |base: &[&str]| {
         let history = history(&[&BASE[..], base].concat(), &load);
         let mut found = there(&history, 7);
-        found.insert("y".to_owned(), Found::File(Vec::new()));
+        found.insert("y".to_owned(), Found::File(FoundFile::default()));
         let damage = judge(&history, &history.floors(900, true), &found).damage;
         damage.into_iter().find(|damage| damage.path == "y").unwrap()
     };
@@ -248,7 +248,7 @@ fn an_empty_file_at_its_old_name_is_the_one_that_was_moved() {
     let mut found = there(&history, 5);
     found.remove("one/d");
     assert_eq!(pattern(&history, &found, DamageKind::Name), None, "it is nowhere");
-    found.insert("y".to_owned(), Found::File(Vec::new()));
+    found.insert("y".to_owned(), Found::File(FoundFile::default()));
     let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
     assert_eq!(pattern(&history, &found, DamageKind::Name), known);
 }
@@ -344,7 +344,12 @@ fn a_directory_with_its_old_path_that_lost_what_was_synced_in_it_is_no_finding()
     };
     assert!(of(&load, |_| {}));
     assert!(!of(&load, |found| drop(found.remove("a/x"))), "the synced file is nowhere");
-    assert!(!of(&load, |found| drop(found.insert("a/x".into(), Found::File(vec![0; 4096])))), "zeros");
+    assert!(
+        !of(&load, |found| drop(
+            found.insert("a/x".into(), Found::File(FoundFile { bytes: vec![0; 4096], attribute: None }))
+        )),
+        "zeros"
+    );
     assert!(!of(&load, |found| drop(found.insert("a/y".into(), Found::Directory))), "a name that never was");
     // A directory in it is there by its old path too.
     let deeper = ["rename a b", "mkdir b/d", "create b/d/x", "write b/d/x 4096", "fsync b/d/x"];

@@ -16,15 +16,24 @@ use fsage_model::crash::{Damage, DamageKind, KnownFinding, UpdateOutcome, Update
 
 use super::history::{Floors, History};
 use super::known;
-use super::tree::{Contents, Identity, Node, Written, block_bytes, parent};
+use super::tree::{ATTRIBUTE_OFFSET, Contents, Identity, Node, Written, block_bytes, parent};
+
+/// A file that was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundFile {
+    /// What it holds.
+    pub bytes: Vec<u8>,
+    /// The value of its extended attribute, if it has one.
+    pub attribute: Option<Vec<u8>>,
+}
 
 /// What was found under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// A directory.
     Directory,
-    /// A file with these bytes.
-    File(Vec<u8>),
+    /// A file.
+    File(FoundFile),
     /// Neither, or it cannot be read: why.
     Unreadable(String),
 }
@@ -147,7 +156,7 @@ impl<'a> Judge<'a> {
                 let (what, pattern) = (self.since(floor, "is a directory"), self.has_old_name(name));
                 self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
             }
-            Some(Found::File(bytes)) => self.file(name, bytes, &nodes, floor),
+            Some(Found::File(found)) => self.file(name, found, &nodes, floor),
         }
     }
 
@@ -157,8 +166,10 @@ impl<'a> Judge<'a> {
         let may_be_empty =
             |file| self.history.held(file, 0, self.floors.last).iter().any(|held| held.size_bytes == 0);
         let is_at = |name: &str, node: Option<Node>| match (self.found.get(name), node) {
-            (Some(Found::File(bytes)), Some(Node::File(file))) if bytes.is_empty() => may_be_empty(file),
-            (Some(Found::File(bytes)), Some(Node::File(file))) => sole_owner(bytes) == Some(file),
+            (Some(Found::File(found)), Some(Node::File(file))) if found.bytes.is_empty() => {
+                may_be_empty(file)
+            }
+            (Some(Found::File(found)), Some(Node::File(file))) => sole_owner(&found.bytes) == Some(file),
             (found, Some(Node::Directory)) => found == Some(&Found::Directory),
             (found, None) => found.is_none(),
             _ => false,
@@ -181,13 +192,15 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn file(&mut self, name: &str, bytes: &[u8], nodes: &[Option<Node>], floor: usize) {
+    fn file(&mut self, name: &str, found: &FoundFile, nodes: &[Option<Node>], floor: usize) {
+        let bytes = found.bytes.as_slice();
         let mut mildest: Option<((bool, bool, DamageKind), Wrong)> = None;
         let mut is_right = false;
         let owners = owners(bytes);
         for node in nodes {
             let Some(Node::File(file)) = node else { continue };
-            match self.contents(*file, bytes) {
+            let attribute = found.attribute.as_deref();
+            match self.contents(*file, bytes).and_then(|()| self.attribute(*file, attribute)) {
                 // It may be any of those that have the same bytes.
                 Ok(()) => {
                     is_right = true;
@@ -254,6 +267,28 @@ impl<'a> Judge<'a> {
         })
     }
 
+    /// Whether a file has the extended attribute that it had in one of the trees from its floor on.
+    fn attribute(&self, file: Identity, found: Option<&[u8]>) -> Result<(), Wrong> {
+        let held = self.history.held(file, self.floors.attribute(file), self.floors.last);
+        let is_one_of = |held: &&Contents| held.attribute(file).as_deref() == found;
+        // Of a file that was not yet made its contents say so.
+        if held.is_empty() || held.iter().any(is_one_of) {
+            return Ok(());
+        }
+        let content =
+            |what: &str| Err(Wrong::new(DamageKind::Content, format!("extended attribute: {what}")));
+        let Some(found) = found else { return content("missing, although it was promised") };
+        match recognise(found) {
+            Block::Good { header, .. } if header.file == file && header.offset == ATTRIBUTE_OFFSET => {
+                content(&format!("version {}, which is not one that may be there", header.version))
+            }
+            _ => {
+                let what = "extended attribute: a value that this file never had".to_owned();
+                Err(Wrong::new(DamageKind::Foreign, what))
+            }
+        }
+    }
+
     /// Whether the size is as promised, and `syncfs` promised every block that is not without a flush after its write.
     fn is_unflushed(&self, file: Identity, bytes: &[u8], floor: usize) -> bool {
         let held = self.history.held(file, floor, self.floors.last);
@@ -314,7 +349,7 @@ impl<'a> Judge<'a> {
         let mut seen: BTreeSet<Identity> = BTreeSet::new();
         let mut alone: BTreeMap<Identity, Vec<&str>> = BTreeMap::new();
         for (name, found) in self.found {
-            if let Found::File(bytes) = found {
+            if let Found::File(FoundFile { bytes, .. }) = found {
                 seen.extend(owners(bytes));
                 if let Some(file) = sole_owner(bytes) {
                     alone.entry(file).or_default().push(name);
@@ -402,7 +437,7 @@ impl<'a> Judge<'a> {
 
     fn outcome(&self, path: &str, before: usize, after: usize) -> UpdateOutcome {
         let bytes = match self.found.get(path) {
-            Some(Found::File(bytes)) => bytes,
+            Some(Found::File(found)) => &found.bytes,
             _ => return UpdateOutcome::Missing,
         };
         let full = |tree: usize| match self.history.names(tree).and_then(|names| names.get(path)) {

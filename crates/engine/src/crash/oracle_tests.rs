@@ -1,6 +1,6 @@
 //! The oracle against trees that are right and wrong in known ways.
 
-use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep};
+use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, Promises, promises};
 
 use super::super::history::History;
 use super::super::load::generate;
@@ -40,6 +40,8 @@ fn operation(line: &str) -> CrashOperation {
         "link" => CrashOperation::Link { from: word(1), to: word(2) },
         "unlink" => CrashOperation::Unlink { path: word(1) },
         "mkdir" => CrashOperation::Mkdir { path: word(1) },
+        "setxattr" => CrashOperation::SetAttribute { path: word(1) },
+        "removexattr" => CrashOperation::RemoveAttribute { path: word(1) },
         "fdatasync" => CrashOperation::Fdatasync { path: word(1) },
         "fsync" => CrashOperation::Fsync { path: word(1) },
         "fsyncdir" => CrashOperation::FsyncDirectory { path: words.get(1).copied().unwrap_or("").to_owned() },
@@ -52,9 +54,13 @@ fn operation(line: &str) -> CrashOperation {
 pub(in crate::crash) fn there(history: &History, tree: usize) -> FoundTree {
     let found = |node: &Node| match node {
         Node::Directory => Found::Directory,
-        Node::File(file) => Found::File(
-            history.held(*file, tree, tree).last().map(|held| held.bytes(*file)).unwrap_or_default(),
-        ),
+        Node::File(file) => {
+            let held = history.held(*file, tree, tree);
+            let found = held
+                .last()
+                .map(|held| FoundFile { bytes: held.bytes(*file), attribute: held.attribute(*file) });
+            Found::File(found.unwrap_or_default())
+        }
     };
     history.names(tree).unwrap().iter().map(|(name, node)| (name.clone(), found(node))).collect()
 }
@@ -66,17 +72,28 @@ fn damage(history: &History, cut: u64, fsync_names: bool, found: &FoundTree) -> 
 
 pub(super) fn bytes_of<'a>(found: &'a mut FoundTree, path: &str) -> &'a mut Vec<u8> {
     match found.get_mut(path) {
-        Some(Found::File(bytes)) => bytes,
+        Some(Found::File(found)) => &mut found.bytes,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn every_tree_that_a_load_went_through_is_right_after_it_and_until_the_next_promise() {
-    let loads =
-        [CrashLoad::Metadata, CrashLoad::Metadata, CrashLoad::Update, CrashLoad::Data, CrashLoad::Data];
+    let loads = [
+        CrashLoad::Metadata,
+        CrashLoad::Metadata,
+        CrashLoad::Update,
+        CrashLoad::Data,
+        CrashLoad::Data,
+        CrashLoad::Sequences,
+        CrashLoad::Sequences,
+    ];
     for (load, seed) in loads.into_iter().zip(1..) {
-        let size = if load == CrashLoad::Update { 2 } else { 60 };
+        let size = match load {
+            CrashLoad::Update => 2,
+            CrashLoad::Sequences => 20,
+            _ => 60,
+        };
         let generated = generate(CrashLoadSpec { load, size, seed }).unwrap();
         let mut history = History::new(generated.tree(), generated.updates.clone());
         for (number, operation) in (1..).zip(&generated.operations) {
@@ -114,6 +131,49 @@ fn what_was_synced_may_not_be_gone() {
     assert_eq!(damage(&history, 20, false, &found), []);
     bytes_of(&mut found, "a").clear();
     assert_eq!(damage(&history, 30, false, &found), [(DamageKind::Content, "a".to_owned())]);
+}
+
+/// What `fsync` of a file promises of its extended attribute, on file systems that promise it; `fdatasync` does not.
+#[test]
+fn an_attribute_is_promised_by_fsync_and_by_syncfs() {
+    let damage = |load: &[&str], found_after: usize, promises: Promises| {
+        let history = history(&["create a", "write a 4096", "setxattr a"], load);
+        let cut = u64::try_from(load.len()).unwrap() * 10;
+        let mut floors = history.floors(cut, true);
+        floors.promises = Some(promises);
+        let damage = judge(&history, &floors, &there(&history, found_after)).damage;
+        damage.into_iter().map(|damage| (damage.kind, damage.what)).collect::<Vec<_>>()
+    };
+    let (ext4, posix) = (promises("ext4", &[]).unwrap(), Promises::POSIX);
+    let old = "extended attribute: version 2, which is not one that may be there".to_owned();
+    for last in ["fsync a", "sync"] {
+        assert_eq!(damage(&["setxattr a", last], 0, ext4), [(DamageKind::Content, old.clone())], "{last}");
+        assert_eq!(damage(&["setxattr a", last], 2, ext4), []);
+        assert_eq!(damage(&["removexattr a", last], 0, ext4), [(DamageKind::Content, old.clone())], "{last}");
+    }
+    assert_eq!(damage(&["setxattr a", "fsync a"], 0, posix), [], "only syncfs promises it");
+    assert_eq!(damage(&["setxattr a", "sync"], 0, posix).len(), 1);
+    assert_eq!(damage(&["setxattr a", "fdatasync a"], 0, ext4), []);
+    // It may be gone, or be the old one, while nothing was synced.
+    assert_eq!(damage(&["removexattr a"], 0, ext4), []);
+    assert_eq!(damage(&["removexattr a"], 1, ext4), []);
+}
+
+#[test]
+fn an_attribute_that_the_file_never_had_is_foreign() {
+    let history =
+        history(&["create a", "write a 4096", "create b", "write b 4096", "setxattr b"], &["fsync a"]);
+    let mut found = there(&history, 1);
+    let foreign = [(DamageKind::Foreign, "a".to_owned())];
+    let Some(Found::File(other)) = found.get("b").cloned() else { panic!("{found:?}") };
+    for value in [other.attribute.unwrap(), b"x".to_vec(), Vec::new()] {
+        let Some(Found::File(file)) = found.get_mut("a") else { panic!("no file") };
+        file.attribute = Some(value);
+        assert_eq!(damage(&history, 10, true, &found), foreign);
+    }
+    let Some(Found::File(file)) = found.get_mut("b") else { panic!("no file") };
+    file.attribute = None;
+    assert_eq!(damage(&history, 10, true, &found)[1], (DamageKind::Content, "b".to_owned()));
 }
 
 #[test]
@@ -331,6 +391,6 @@ fn a_file_is_judged_by_the_one_whose_blocks_it_has() {
     }
     let mut floors = history.floors(20, true);
     assert_eq!(judge(&history, &floors, &found).damage[0].kind, DamageKind::Content);
-    floors.promises = fsage_model::crash::promises("ext4", &["data=writeback".to_owned()]);
+    floors.promises = promises("ext4", &["data=writeback".to_owned()]);
     assert_eq!(judge(&history, &floors, &found).damage[0].kind, DamageKind::Foreign);
 }

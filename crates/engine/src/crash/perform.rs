@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use fsage_content::fill;
-use fsage_model::crash::CrashOperation;
+use fsage_model::crash::{ATTRIBUTE_NAME, CrashOperation};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::{write_back, write_mapped};
 use rustix::fd::AsFd;
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, RenameFlags, fallocate, fdatasync, fsync, ftruncate, linkat,
-    mkdirat, openat, renameat, renameat_with, unlinkat,
+    AtFlags, FallocateFlags, Mode, OFlags, RenameFlags, XattrFlags, fallocate, fdatasync, fremovexattr,
+    fsetxattr, fsync, ftruncate, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
 };
 use rustix::io::{Errno, pwrite};
 
-use super::tree::{BLOCK, Identity, Tree};
+use super::tree::{BLOCK, Identity, Tree, attribute_bytes};
 use crate::location::Anchor;
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -39,6 +39,8 @@ pub fn perform(directory: &Anchor, tree: &Tree, operation: &CrashOperation) -> R
     match do_it(directory, tree, operation) {
         Ok(()) => Ok(Done::Yes),
         Err(Errno::INVAL) if matches!(operation, CrashOperation::Exchange { .. }) => Ok(Done::No),
+        // Without `user_xattr`.
+        Err(Errno::OPNOTSUPP) if matches!(operation, CrashOperation::SetAttribute { .. }) => Ok(Done::No),
         Err(errno) => Err(errno),
     }
 }
@@ -56,6 +58,9 @@ fn is_possible(tree: &Tree, operation: &CrashOperation) -> bool {
         CrashOperation::MappedWrite { path, offset_bytes, length_bytes } => {
             end(path, *offset_bytes, *length_bytes)
                 .is_some_and(|(size, end)| end == size || (end < size && end % BLOCK == 0))
+        }
+        CrashOperation::RemoveAttribute { path } => {
+            tree.contents(path).is_some_and(|held| held.attribute > 0)
         }
         _ => true,
     }
@@ -110,24 +115,29 @@ fn do_it(directory: &Anchor, tree: &Tree, operation: &CrashOperation) -> Result<
             let (new, new_name) = directory.parent(Path::new(to))?;
             linkat(old, old_name, new, new_name, AtFlags::empty())
         }
-        CrashOperation::Unlink { path } => {
-            let (parent, name) = directory.parent(Path::new(path))?;
-            unlinkat(parent, name, AtFlags::empty())
-        }
+        CrashOperation::Unlink { path } => remove(directory, path, AtFlags::empty()),
         CrashOperation::Mkdir { path } => {
             let (parent, name) = directory.parent(Path::new(path))?;
             mkdirat(parent, name, Mode::RWXU)
         }
-        CrashOperation::Rmdir { path } => {
-            let (parent, name) = directory.parent(Path::new(path))?;
-            unlinkat(parent, name, AtFlags::REMOVEDIR)
+        CrashOperation::Rmdir { path } => remove(directory, path, AtFlags::REMOVEDIR),
+        CrashOperation::SetAttribute { path } => {
+            let file = tree.file(path).ok_or(Errno::NOENT)?;
+            let value = attribute_bytes(file, tree.next_version());
+            fsetxattr(open(path, OFlags::WRONLY)?, ATTRIBUTE_NAME, &value, XattrFlags::empty())
         }
+        CrashOperation::RemoveAttribute { path } => fremovexattr(open(path, OFlags::WRONLY)?, ATTRIBUTE_NAME),
         CrashOperation::Fsync { path } => fsync(open(path, OFlags::WRONLY)?),
         CrashOperation::Fdatasync { path } => fdatasync(open(path, OFlags::WRONLY)?),
         CrashOperation::FsyncDirectory { path } if path.is_empty() => fsync(directory),
         CrashOperation::FsyncDirectory { path } => fsync(open(path, OFlags::RDONLY | OFlags::DIRECTORY)?),
         CrashOperation::Sync => rustix::fs::syncfs(directory),
     }
+}
+
+fn remove(directory: &Anchor, path: &str, flags: AtFlags) -> Result<(), Errno> {
+    let (parent, name) = directory.parent(Path::new(path))?;
+    unlinkat(parent, name, flags)
 }
 
 /// What the next write puts there, at an address for direct I/O.

@@ -57,7 +57,12 @@ fn obstacle(tree: &Tree, operation: &CrashOperation) -> Option<String> {
         CrashOperation::Rename { from, to } => no_move(tree, from, to),
         CrashOperation::Exchange { from, to } => no_file(from).or_else(|| no_file(to)),
         CrashOperation::Link { from, to } => no_file(from).or_else(|| not_free(to)),
+        CrashOperation::RemoveAttribute { path } => {
+            let has_one = tree.contents(path).is_some_and(|held| held.attribute > 0);
+            no_file(path).or_else(|| (!has_one).then(|| format!("{path} has no extended attribute")))
+        }
         CrashOperation::Unlink { path }
+        | CrashOperation::SetAttribute { path }
         | CrashOperation::Fsync { path }
         | CrashOperation::Fdatasync { path }
         | CrashOperation::WriteOut { path } => no_file(path),
@@ -190,6 +195,9 @@ mod tests {
             ("unlink one", "no file"),
             ("rmdir one", "no empty directory"),
             ("rmdir a", "no empty directory"),
+            ("setxattr one", "no file"),
+            ("removexattr d", "no file"),
+            ("removexattr a", "no extended attribute"),
             ("fsync one", "no file"),
             ("fsync a/", "no directory"),
         ] {

@@ -44,6 +44,8 @@ pub struct Contents {
     pub size_bytes: u64,
     /// Its blocks.
     pub blocks: Vec<Written>,
+    /// The version of its extended attribute; 0: it has none.
+    pub attribute: u32,
 }
 
 impl Contents {
@@ -80,6 +82,11 @@ impl Contents {
         self.blocks.get(index(number)).copied().unwrap_or(Written::HOLE)
     }
 
+    /// The value of its extended attribute, if it has one.
+    pub fn attribute(&self, file: Identity) -> Option<Vec<u8>> {
+        (self.attribute > 0).then(|| attribute_bytes(file, self.attribute))
+    }
+
     /// Its bytes.
     pub fn bytes(&self, file: Identity) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -89,6 +96,17 @@ impl Contents {
         bytes.truncate(index(self.size_bytes));
         bytes
     }
+}
+
+/// Offset that values of extended attributes say: no file is so long.
+pub const ATTRIBUTE_OFFSET: u64 = 1 << 40;
+
+/// The value of a version of a file's extended attribute. Those of odd versions are so short that they lie in the inode
+/// where a file system does that, the others are not.
+pub fn attribute_bytes(file: Identity, version: u32) -> Vec<u8> {
+    let mut bytes = vec![0; if version.is_multiple_of(2) { 1024 } else { 48 }];
+    fill(&mut bytes, file, ATTRIBUTE_OFFSET, version);
+    bytes
 }
 
 /// The bytes of block `number` of a file.
@@ -166,15 +184,10 @@ impl Tree {
                 self.apply(&CrashOperation::Write { path, offset_bytes: 0, length_bytes: *length_bytes })
             }
             CrashOperation::Punch { path, offset_bytes, length_bytes } => {
-                let file = self.file(path)?;
-                self.files.get_mut(&file)?.punch(*offset_bytes, *length_bytes);
-                Some(file)
+                self.change(path, |held| held.punch(*offset_bytes, *length_bytes))
             }
             CrashOperation::Allocate { path, size_bytes } => {
-                let file = self.file(path)?;
-                let contents = self.files.get_mut(&file)?;
-                contents.resize(contents.size_bytes.max(*size_bytes));
-                Some(file)
+                self.change(path, |held| held.resize(held.size_bytes.max(*size_bytes)))
             }
             CrashOperation::Exchange { from, to } => {
                 let (one, other) = (*self.names.get(from)?, *self.names.get(to)?);
@@ -183,10 +196,14 @@ impl Tree {
                 None
             }
             CrashOperation::Truncate { path, size_bytes } => {
-                let file = self.file(path)?;
-                self.files.get_mut(&file)?.resize(*size_bytes);
-                Some(file)
+                self.change(path, |held| held.resize(*size_bytes))
             }
+            CrashOperation::SetAttribute { path } => {
+                let version = self.next_version;
+                self.next_version += 1;
+                self.change(path, |held| held.attribute = version)
+            }
+            CrashOperation::RemoveAttribute { path } => self.change(path, |held| held.attribute = 0),
             CrashOperation::Rename { from, to } => {
                 self.rename(from, to);
                 None
@@ -210,6 +227,13 @@ impl Tree {
             | CrashOperation::FsyncDirectory { .. }
             | CrashOperation::Sync => None,
         }
+    }
+
+    /// Changes the file of a name.
+    fn change(&mut self, path: &str, change: impl FnOnce(&mut Contents)) -> Option<Identity> {
+        let file = self.file(path)?;
+        change(self.files.get_mut(&file)?);
+        Some(file)
     }
 
     /// Renames a file, or a directory with what is in it.

@@ -12,8 +12,8 @@ pub enum CrashLoad {
     Update,
     /// Random operations on names: create, write, rename, link, unlink, mkdir, truncate, fsync.
     Metadata,
-    /// Short sequences of operations on four files in two directories, each followed by any sync or none: all
-    /// of up to three operations, in a random order.
+    /// Short sequences of operations on files, their attributes and directories, each followed by any sync or none:
+    /// all of up to three operations, in a random order.
     Sequences,
     /// Random operations on what files hold: written by calls, directly, through a mapping, written out, punched,
     /// allocated, exchanged, linked from unnamed files.
@@ -106,6 +106,9 @@ impl UpdateWay {
     }
 }
 
+/// Name of the extended attribute that a file may have.
+pub const ATTRIBUTE_NAME: &str = "user.fsage";
+
 /// An operation of a load. Paths are relative to the load's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "operation", rename_all = "kebab-case")]
@@ -170,7 +173,7 @@ pub enum CrashOperation {
         /// New size, a multiple of 4096.
         size_bytes: u64,
     },
-    /// Renames a file, over another one if that is there.
+    /// Renames a file or directory, over another one if that is there.
     Rename {
         /// Old name.
         from: String,
@@ -211,6 +214,16 @@ pub enum CrashOperation {
     /// Removes an empty directory.
     Rmdir {
         /// Which.
+        path: String,
+    },
+    /// Sets the extended attribute of a file ([`ATTRIBUTE_NAME`]) to a new version.
+    SetAttribute {
+        /// The file.
+        path: String,
+    },
+    /// Removes it.
+    RemoveAttribute {
+        /// The file.
         path: String,
     },
     /// `fsync` of a file.
@@ -262,6 +275,8 @@ impl CrashOperation {
             | Self::Unlink { path }
             | Self::Mkdir { path }
             | Self::Rmdir { path }
+            | Self::SetAttribute { path }
+            | Self::RemoveAttribute { path }
             | Self::Fsync { path }
             | Self::Fdatasync { path }
             | Self::FsyncDirectory { path } => (path, None),
@@ -296,6 +311,8 @@ impl std::fmt::Display for CrashOperation {
             Self::Unlink { path } => write!(f, "unlink {path}"),
             Self::Mkdir { path } => write!(f, "mkdir {path}"),
             Self::Rmdir { path } => write!(f, "rmdir {path}"),
+            Self::SetAttribute { path } => write!(f, "setxattr {path}"),
+            Self::RemoveAttribute { path } => write!(f, "removexattr {path}"),
             Self::Fsync { path } => write!(f, "fsync {path}"),
             Self::Fdatasync { path } => write!(f, "fdatasync {path}"),
             Self::FsyncDirectory { path } if path.is_empty() => f.write_str("fsync ."),

@@ -19,6 +19,8 @@ pub struct Promises {
     pub durable: bool,
     /// The name of a new file is durable with `fsync` of the file, also without `fsync` of its directory.
     pub fsync_names: bool,
+    /// `fsync` of a file makes its extended attributes durable too.
+    pub fsync_attributes: bool,
     /// No file shows bytes that were never written to it.
     pub no_stale: bool,
     /// A database of the load is consistent: what its own program promises.
@@ -32,6 +34,7 @@ impl Promises {
         consistent: true,
         durable: true,
         fsync_names: true,
+        fsync_attributes: true,
         no_stale: true,
         database_consistent: true,
         database_durable: true,
@@ -70,7 +73,7 @@ const fn no_barrier(promises: Promises) -> Promises {
 }
 
 const fn no_journal(promises: Promises) -> Promises {
-    Promises { consistent: false, no_stale: false, ..promises }
+    Promises { consistent: false, fsync_attributes: false, no_stale: false, ..promises }
 }
 
 const fn stale(promises: Promises) -> Promises {
@@ -121,8 +124,8 @@ fn plain(option: &str) -> &str {
 
 impl Promises {
     /// What POSIX says of any file system: data that `fsync` returned for is durable; names need `fsync` of
-    /// their directory.
-    pub const POSIX: Self = Self { fsync_names: false, ..Self::JOURNAL };
+    /// their directory, and extended attributes are not mentioned.
+    pub const POSIX: Self = Self { fsync_names: false, fsync_attributes: false, ..Self::JOURNAL };
 }
 
 #[cfg(test)]

@@ -105,6 +105,8 @@ impl FromStr for CrashOperation {
                 },
                 "unlink" => (Self::Unlink { path: path(0)? }, 1),
                 "mkdir" => (Self::Mkdir { path: path(0)? }, 1),
+                "setxattr" => (Self::SetAttribute { path: path(0)? }, 1),
+                "removexattr" => (Self::RemoveAttribute { path: path(0)? }, 1),
                 "rmdir" => (Self::Rmdir { path: path(0)? }, 1),
                 "fsync" if words == ["."] => (Self::FsyncDirectory { path: String::new() }, 1),
                 "fsync" => match words.first().and_then(|word| word.strip_suffix('/')) {
@@ -184,6 +186,8 @@ link d e
 unlink d
 mkdir one
 rmdir one
+setxattr a
+removexattr a
 fsync a
 fsync one/
 fsync .
