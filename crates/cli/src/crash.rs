@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use fsage_disk::media::Resolve as _;
 use fsage_model::crash::{
     CACHE_BYTES, CrashLoad, CrashLoadSpec, CrashReport, CrashScript, CrashScriptError, CrashSpec,
-    DriveBehaviour, Failing, TimeSummary, UpdateOutcome, at_most,
+    DriveBehaviour, Failing, MOST_THREADS, TimeSummary, UpdateOutcome, at_most,
 };
 use fsage_model::disk::{DiskCpu, DiskTime};
 use fsage_model::escape;
@@ -88,6 +88,9 @@ pub struct CrashArgs {
     /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100), transactions of `database` (40)
     #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
+    /// Threads that share the operations of `metadata`, each in a directory of its own
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["script", "program"], value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_THREADS)))]
+    pub threads: u32,
     /// Journal mode of SQLite, for `--load database` [default: delete]
     #[arg(long, value_name = "MODE", value_enum, conflicts_with_all = ["script", "program"])]
     pub journal_mode: Option<database::JournalChoice>,
@@ -254,8 +257,13 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
         LoadChoice::Database => CrashLoad::Database,
     };
     let modes = database::modes(args, load)?;
+    let threads = args.threads;
+    if threads > 1 && load != CrashLoad::Metadata {
+        let what = format!("the load `{}` has one thread: `--threads {threads}` has no meaning", load.name());
+        return Err(Problem::new(EXIT_USAGE, what).hint("give it with `--load metadata`"));
+    }
     let size = args.length.unwrap_or_else(|| load.default_size());
-    Ok(CrashWork::of(CrashLoadSpec { load, size, seed: args.seed }, modes))
+    Ok(CrashWork::of(CrashLoadSpec { load, size, seed: args.seed, threads }, modes))
 }
 
 /// The operations of a file.
@@ -369,7 +377,7 @@ fn coverage(report: &CrashReport) -> String {
     let coverage = &report.coverage;
     let load = report.load.map_or("script", |load| load.load.name());
     let mut words = report.program.as_ref().map_or_else(
-        || format!("\nload {load}: {} operations, ", report.operations),
+        || format!("\nload {load}{}: {} operations, ", threads(report), report.operations),
         |program| {
             format!(
                 "\n{}, ",
@@ -393,6 +401,12 @@ fn coverage(report: &CrashReport) -> String {
         report.spec.seed
     );
     words
+}
+
+/// How many threads did the load, where it was several.
+fn threads(report: &CrashReport) -> String {
+    let several = report.load.filter(|load| load.threads > 1);
+    several.map_or_else(String::new, |load| format!(" ({} threads)", load.threads))
 }
 
 fn ways(report: &CrashReport) -> String {

@@ -92,6 +92,27 @@ fn what_ext4_promises_is_kept_on_an_honest_drive() {
     }
 }
 
+/// Each of three threads works in a directory of its own, and syncs of one cover all: what is promised is kept, and what is
+/// lost is seen in every directory.
+#[test]
+fn several_threads_are_judged_by_what_each_did() {
+    let Some(rig) = Rig::new() else { return };
+    let words = ["--fs", "ext4", "--states", "60", "--load", "metadata", "--threads", "3", "--length", "150"];
+    let found = rig.crash(&words);
+    all_kept(&found, &words);
+    assert_eq!(
+        (count(&found.1["load"], "threads"), count(&found.1, "operations")),
+        (3, 150),
+        "{:?}",
+        found.1
+    );
+    let (code, report) = rig.crash(&[&words[..], &["--drive", "lying"]].concat());
+    assert_eq!((code, count(&report, "broken")), (5, 0), "{report}");
+    let failing = report["failing"]["damage"].as_array().unwrap();
+    let paths: Vec<&str> = failing.iter().map(|damage| damage["path"].as_str().unwrap()).collect();
+    assert!(paths.iter().all(|path| path.is_empty() || path.starts_with('t')), "{report}");
+}
+
 /// `data=writeback` lets a commit overtake data that is not written yet, where blocks are allocated when a program writes
 /// (`nodelalloc`); free space that was in use before shows it. In the other modes data is there first.
 #[test]
@@ -161,12 +182,14 @@ fn the_same_seed_says_the_same() {
 #[test]
 fn what_cannot_be_tried_is_refused_with_the_reason() {
     let Some(rig) = Rig::new() else { return };
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["--fs", "ext5"], "ext5"),
         (&["--load", "mail"], "mail"),
         (&["--load", "update", "--journal-mode", "wal"], "the load `update` has no database"),
         (&["--synchronous", "full"], "`--synchronous` has no meaning"),
         (&["--load", "database", "--synchronous", "sometimes"], "sometimes"),
+        (&["--load", "data", "--threads", "2"], "has one thread"),
+        (&["--load", "metadata", "--threads", "9"], "9"),
         (&["--medium", "punched-cards"], "punched-cards"),
         (&["--states", "0"], "0"),
         (&["--drive", "honourable"], "honourable"),

@@ -182,6 +182,7 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
     refused("length = 2", "length = 2\ncache = \"1KiB\"", "too small");
     refused("length = 2", "length = 2\ndrive = \"honset\"", "honset");
     refused("length = 2", "lenght = 2", "length");
+    refused("length = 2", "length = 2\nthreads = 2", "the load `update` has one thread");
     refused("length = 2", "length = 2\njournal_mode = \"wal\"", "the load `update` has no database");
     refused("load = \"update\"", "load = \"database\"\nsynchronous = \"often\"", "often");
     refused(

@@ -20,7 +20,9 @@ pub use block_log::{BlockLog, BlockWrite};
 pub use database::{DatabaseModes, DatabasePromises, DatabaseSpec, JournalMode, Synchronous};
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
 pub use known::KnownFinding;
-pub use operation::{ATTRIBUTE_NAME, CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, UpdateWay};
+pub use operation::{
+    ATTRIBUTE_NAME, CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, MOST_THREADS, UpdateWay,
+};
 pub use program::{
     ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, CutFate, CutRequest, DIRECTORY_VARIABLE,
     LONGEST_ACKNOWLEDGEMENT, MOST_ACKNOWLEDGED_BYTES, ProgramReport, ProgramRun, ProgramSpec, StateCheck,

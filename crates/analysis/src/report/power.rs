@@ -377,7 +377,7 @@ pub mod sample {
         let mut report = CrashReport {
             file_system: file_system.to_owned(),
             medium: "ram".to_owned(),
-            load: Some(CrashLoadSpec { load: CrashLoad::Update, size: 4, seed: 1 }),
+            load: Some(CrashLoadSpec { load: CrashLoad::Update, size: 4, seed: 1, threads: 1 }),
             operations: 70,
             times: TimeSummary::of("mount", vec![1_000_000, 2_000_000, 6_000_000]).into_iter().collect(),
             elapsed_ns: 1_000_000_000,

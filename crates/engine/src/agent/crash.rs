@@ -61,8 +61,8 @@ fn kept<'a>(task: &Task<'a>) -> MutexGuard<'a, Option<CrashTest>> {
 
 fn try_state(task: &Task<'_>, spec: &AttemptSpec) -> Result<Attempt, Failure> {
     let test = kept(task);
-    let history = test.as_ref().ok_or(CrashError::Order { what: "prepared" })?.history()?;
-    judged(task, spec, history)
+    let histories = test.as_ref().ok_or(CrashError::Order { what: "prepared" })?.histories()?;
+    judged(task, spec, histories)
 }
 
 fn judged(task: &Task<'_>, spec: &AttemptSpec, judge: &dyn Judge) -> Result<Attempt, Failure> {

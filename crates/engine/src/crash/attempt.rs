@@ -13,9 +13,9 @@ use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fgetxattr, fsync, unlinkat};
 use rustix::io::{Errno, read, write};
 
-use super::history::{Floors, History};
 use super::kernel_log::KernelLog;
 use super::oracle::{self, Found, FoundFile, FoundTree};
+use super::run::Histories;
 use super::{duration_ns, wide};
 use crate::host::HostError;
 use crate::host::held::{HeldDevices, await_free};
@@ -48,16 +48,32 @@ pub trait Judge {
     fn is_removable(&self) -> bool;
 }
 
-impl Judge for History {
+impl Judge for Histories {
     fn returned(&self, spec: &AttemptSpec) -> u64 {
-        wide(self.floors(spec.cut, spec.promises.fsync_names).returned)
+        let floors = self.all().map(|history| history.floors(spec.cut, spec.promises.fsync_names));
+        floors.map(|floors| wide(floors.returned)).sum()
     }
 
+    /// Everything that is there against what was promised.
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {
-        let mut floors = self.floors(spec.cut, spec.promises.fsync_names);
-        floors.missing.clone_from(&spec.missing);
-        floors.promises = Some(spec.promises);
-        Ok(compare(spec, self, &floors, attempt))
+        let directory = match spec.directory.open() {
+            Ok(directory) => directory,
+            Err(error) => {
+                let what = format!("the load's directory: {}", crate::host::chain(&error));
+                return Ok(vec![whole(DamageKind::Name, what)]);
+            }
+        };
+        let (found, mut damage) = (found(&directory), Vec::new());
+        for (history, found) in self.with_found(&found) {
+            let mut floors = history.floors(spec.cut, spec.promises.fsync_names);
+            floors.missing.clone_from(&spec.missing);
+            floors.promises = Some(spec.promises);
+            let judgement = oracle::judge(history, &floors, &found);
+            attempt.compared += judgement.compared;
+            attempt.updates.extend(judgement.updates);
+            damage.extend(judgement.damage);
+        }
+        Ok(damage)
     }
 
     fn is_removable(&self) -> bool {
@@ -167,22 +183,6 @@ fn note(log: &KernelLog, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<()
     let error = logged.error.filter(|_| is_mounted);
     attempt.damage.extend(error.map(|line| whole(DamageKind::Use, format!("the kernel logged: {line}"))));
     Ok(())
-}
-
-/// Everything that is there against what was promised.
-fn compare(spec: &AttemptSpec, history: &History, floors: &Floors, attempt: &mut Attempt) -> Vec<Damage> {
-    match spec.directory.open() {
-        Ok(directory) => {
-            let judgement = oracle::judge(history, floors, &found(&directory));
-            attempt.compared = judgement.compared;
-            attempt.updates = judgement.updates;
-            judgement.damage
-        }
-        Err(error) => {
-            let what = format!("the load's directory: {}", crate::host::chain(&error));
-            vec![whole(DamageKind::Name, what)]
-        }
-    }
 }
 
 /// Whether somebody promised that this damage would not happen.

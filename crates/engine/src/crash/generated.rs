@@ -13,6 +13,8 @@ pub const MOST_BLOCKS: u64 = 6;
 /// A load.
 #[derive(Debug, Clone)]
 pub struct Generated {
+    /// The directory that it works in; empty: the load's own.
+    pub root: String,
     /// Which identities its files have.
     pub seed: u64,
     /// What makes the tree that it begins with; the last is a sync.
@@ -29,9 +31,10 @@ impl Generated {
         spec: CrashLoadSpec,
         base: Vec<CrashOperation>,
         random: &mut Dice,
-        next: fn(&Tree, &mut Dice) -> Option<CrashOperation>,
+        next: impl Fn(&Tree, &mut Dice) -> Option<CrashOperation>,
     ) -> Self {
-        let mut generated = Self { seed: spec.seed, base, operations: Vec::new(), updates: Vec::new() };
+        let mut generated =
+            Self { root: String::new(), seed: spec.seed, base, operations: Vec::new(), updates: Vec::new() };
         let mut tree = generated.tree();
         while generated.operations.len() < usize::try_from(spec.size).unwrap_or(0) {
             let Some(operation) = next(&tree, random) else { continue };

@@ -33,6 +33,8 @@ pub struct History {
     contents: BTreeMap<Identity, Vec<(usize, Contents)>>,
     updates: Vec<Update>,
     log: BlockLog,
+    /// Whole syncs of other threads: how many operations they cover, and the position when they had returned.
+    others: Vec<(usize, u64)>,
 }
 
 /// What was promised at a cut.
@@ -40,6 +42,8 @@ pub struct History {
 pub struct Floors {
     /// Of everything.
     all: usize,
+    /// Whether a sync of another thread promised that.
+    pub by_another: bool,
     /// Of the names in a directory.
     directories: BTreeMap<String, usize>,
     /// Of single names.
@@ -108,6 +112,7 @@ impl History {
             steps: Vec::new(),
             updates,
             log: BlockLog::default(),
+            others: Vec::new(),
         }
     }
 
@@ -134,6 +139,11 @@ impl History {
     /// Notes what the disk's log says of the load's blocks.
     pub fn set_log(&mut self, log: BlockLog) {
         self.log = log;
+    }
+
+    /// Notes a whole sync of another thread, before which so many operations had returned.
+    pub fn note_sync(&mut self, operations: usize, position: u64) {
+        self.others.push((operations, position));
     }
 
     /// Notes an operation that has returned.
@@ -178,6 +188,12 @@ impl History {
                 _ => {}
             }
         }
+        let others = self.others.iter().filter(|(_, position)| *position <= cut);
+        let covered = others.map(|(operations, _)| *operations).max().unwrap_or(0);
+        floors.by_another = covered > floors.all;
+        floors.all = floors.all.max(covered);
+        // An operation may have returned, and its mark not been made before the cut.
+        floors.last = floors.last.max(floors.all);
         floors
     }
 

@@ -1,7 +1,7 @@
 //! The operations of a load, all of them known beforehand: the same seed gives the same ones on any file
 //! system.
 
-use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, UpdateWay};
+use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, MOST_THREADS, UpdateWay};
 
 use super::data;
 use super::generated::{Dice, Generated, MOST_BLOCKS};
@@ -14,11 +14,24 @@ pub fn generate(spec: CrashLoadSpec) -> Option<Generated> {
     let mut random = Dice::new(spec.seed);
     Some(match spec.load {
         CrashLoad::Update => update(spec, &mut random),
-        CrashLoad::Metadata => metadata(spec, &mut random),
+        CrashLoad::Metadata => metadata(spec, "", &mut random),
         CrashLoad::Sequences => sequences::load(spec.seed, spec.size, &mut random),
         CrashLoad::Data => data::load(spec, &mut random),
         CrashLoad::Database => return None,
     })
+}
+
+/// The same for each thread of it, in a directory of its own where there are several.
+pub fn generate_threads(spec: CrashLoadSpec) -> Option<Vec<Generated>> {
+    if spec.threads < 2 || spec.load != CrashLoad::Metadata {
+        return Some(vec![generate(spec)?]);
+    }
+    let of = |thread: u32| {
+        let seed = spec.seed.wrapping_mul(u64::from(MOST_THREADS)).wrapping_add(u64::from(thread));
+        let size = spec.size / spec.threads + u32::from(thread < spec.size % spec.threads);
+        metadata(CrashLoadSpec { seed, size, ..spec }, &format!("t{thread}"), &mut Dice::new(seed))
+    };
+    Some((0..spec.threads).map(of).collect())
 }
 
 fn create(path: &str) -> CrashOperation {
@@ -34,8 +47,13 @@ fn fsync(path: &str) -> CrashOperation {
 }
 
 fn update(spec: CrashLoadSpec, random: &mut Dice) -> Generated {
-    let mut generated =
-        Generated { seed: spec.seed, base: Vec::new(), operations: Vec::new(), updates: Vec::new() };
+    let mut generated = Generated {
+        root: String::new(),
+        seed: spec.seed,
+        base: Vec::new(),
+        operations: Vec::new(),
+        updates: Vec::new(),
+    };
     let path = |way: UpdateWay, round| format!("{}-{round}", way.name());
     let mut sizes = Vec::new();
     for round in 0..spec.size {
@@ -84,24 +102,41 @@ fn replace(way: UpdateWay, path: &str, size: u64) -> Vec<CrashOperation> {
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const DIRECTORIES: [&str; 4] = ["", "one", "two", "one/deep"];
 
-fn metadata(spec: CrashLoadSpec, random: &mut Dice) -> Generated {
-    let mut base = vec![CrashOperation::Mkdir { path: "one".to_owned() }];
-    for path in ["a", "b", "one/a", "one/b"] {
-        base.extend([create(path), write(path, random.size())]);
+/// A path below a directory; either may be empty.
+fn join(directory: &str, path: &str) -> String {
+    if directory.is_empty() || path.is_empty() {
+        format!("{directory}{path}")
+    } else {
+        format!("{directory}/{path}")
     }
-    base.push(CrashOperation::Sync);
-    Generated::random(spec, base, random, next)
 }
 
-/// An operation that can be done on this tree; none where what was drawn cannot.
-fn next(tree: &Tree, random: &mut Dice) -> Option<CrashOperation> {
+/// In the directory `root`; empty: the load's own.
+fn metadata(spec: CrashLoadSpec, root: &str, random: &mut Dice) -> Generated {
+    let mkdir = |path: &str| CrashOperation::Mkdir { path: join(root, path) };
+    let mut base: Vec<CrashOperation> =
+        ["", "one"].iter().filter(|path| !join(root, path).is_empty()).map(|path| mkdir(path)).collect();
+    for path in ["a", "b", "one/a", "one/b"] {
+        let path = join(root, path);
+        base.extend([create(&path), write(&path, random.size())]);
+    }
+    base.push(CrashOperation::Sync);
+    Generated {
+        root: root.to_owned(),
+        ..Generated::random(spec, base, random, |tree, random| next(tree, root, random))
+    }
+}
+
+/// An operation in `root` that can be done on this tree; none where what was drawn cannot.
+fn next(tree: &Tree, root: &str, random: &mut Dice) -> Option<CrashOperation> {
+    let all = DIRECTORIES.map(|path| join(root, path));
     let files: Vec<&String> =
         tree.names.iter().filter(|(_, node)| **node != Node::Directory).map(|(path, _)| path).collect();
     let is_directory = |path: &str| path.is_empty() || tree.names.get(path) == Some(&Node::Directory);
-    let directories: Vec<&str> = DIRECTORIES.into_iter().filter(|path| is_directory(path)).collect();
-    let directory = (*random.pick(&directories)?).to_owned();
+    let directories: Vec<&String> = all.iter().filter(|path| is_directory(path)).collect();
+    let directory = (*random.pick(&directories)?).clone();
     let name = random.pick(&NAMES)?;
-    let new = if directory.is_empty() { (*name).to_owned() } else { format!("{directory}/{name}") };
+    let new = join(&directory, name);
     let old = random.pick(&files).map(|path| (*path).clone());
     let is_new = !tree.names.contains_key(&new);
     match random.below(100) {
@@ -121,15 +156,14 @@ fn next(tree: &Tree, random: &mut Dice) -> Option<CrashOperation> {
         56..62 => Some(CrashOperation::Link { from: old?, to: new }).filter(|_| is_new),
         62..71 => Some(CrashOperation::Unlink { path: old? }),
         71..75 => {
-            let path = DIRECTORIES
-                .into_iter()
-                .find(|path| !is_directory(path) && is_directory(super::tree::parent(path)))?;
-            Some(CrashOperation::Mkdir { path: path.to_owned() })
+            let path =
+                all.iter().find(|path| !is_directory(path) && is_directory(super::tree::parent(path)))?;
+            Some(CrashOperation::Mkdir { path: path.clone() })
         }
         75..77 => {
             let within = format!("{directory}/");
             let empty = !tree.names.keys().any(|path| path.starts_with(&within));
-            (empty && !directory.is_empty()).then_some(CrashOperation::Rmdir { path: directory })
+            (empty && directory != root).then_some(CrashOperation::Rmdir { path: directory })
         }
         77..87 => Some(fsync(&old?)),
         87..90 => Some(CrashOperation::Fdatasync { path: old? }),
@@ -152,7 +186,7 @@ mod tests {
     use super::*;
 
     fn spec(load: CrashLoad, seed: u64) -> CrashLoadSpec {
-        CrashLoadSpec { load, size: 300, seed }
+        CrashLoadSpec { load, size: 300, seed, threads: 1 }
     }
 
     #[test]
@@ -195,6 +229,29 @@ mod tests {
             }
         }
         assert_eq!(kinds.len(), 11, "{kinds:?}");
+    }
+
+    #[test]
+    fn every_thread_has_operations_of_its_own_in_its_own_directory() {
+        let spec = CrashLoadSpec { threads: 3, size: 100, ..spec(CrashLoad::Metadata, 5) };
+        let parts = generate_threads(spec).unwrap();
+        let sizes: Vec<usize> = parts.iter().map(|part| part.operations.len()).collect();
+        assert_eq!(sizes, [34, 33, 33]);
+        let mut files = std::collections::BTreeSet::new();
+        for part in &parts {
+            let mut tree = part.tree();
+            for operation in &part.operations {
+                let (path, other) = operation.paths();
+                let is_within = |path: &str| super::super::known::is_within(path, &part.root);
+                let is_own = is_within(path) && other.is_none_or(is_within);
+                assert!(is_own || *operation == CrashOperation::Sync, "{}: {operation}", part.root);
+                tree.apply(operation);
+            }
+            files.extend(tree.files.keys().copied());
+        }
+        let all: usize = parts.iter().map(|part| part.tree().files.len()).sum();
+        assert!(files.len() > all, "no file of two threads has one identity");
+        assert_eq!(generate_threads(CrashLoadSpec { threads: 1, ..spec }).unwrap().len(), 1);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | `script` | those of a load that somebody wrote down |
 //! | `free_space` | bytes of a file that is gone where nothing is |
 //! | `perform` | doing them |
+//! | `run` | doing all of a load, by several threads where it has them |
 //! | `program` | a program of the user's in the place of all that |
 //! | `database` | SQLite as such a program, whose rows are known |
 //! | `oracle` | what is there against what was promised |
@@ -34,6 +35,7 @@ mod load;
 mod oracle;
 mod perform;
 mod program;
+mod run;
 mod save;
 mod script;
 mod sequences;
@@ -41,16 +43,15 @@ mod tree;
 
 pub use attempt::{Judge, attempt};
 pub use database::{DatabaseJudge, database_lines, database_programs, run_database};
-pub use history::History;
 pub use program::{IsOver, ProgramJudge, run_load};
+pub use run::Histories;
 pub use save::save;
 
 use fsage_model::crash::{CrashLoadSpec, CrashOperation, CrashScript, LoadStep};
-use fsage_model::disk::call;
 use fsage_model::protocol::{Failure, FailureKind};
 use rustix::io::Errno;
 
-use crate::disk::{ControlError, VirtualDisk};
+use crate::disk::ControlError;
 use crate::host::HostError;
 use crate::location::Anchor;
 use generated::Generated;
@@ -190,13 +191,27 @@ pub fn use_free_space(directory: &Anchor) -> Result<(), CrashError> {
         .map_err(|errno| CrashError::Operation { operation: "fill".to_owned(), source: errno.into() })
 }
 
+/// Makes what a part of a load begins with.
+fn make_base(part: &Generated, directory: &Anchor) -> Result<(), CrashError> {
+    let mut tree = tree::Tree::new(part.seed);
+    for operation in &part.base {
+        let done = perform::perform(directory, &tree, operation);
+        if done.map_err(CrashError::operation(operation))? == Done::No {
+            return Err(CrashError::unknown(operation));
+        }
+        tree.apply(operation);
+    }
+    Ok(())
+}
+
 /// A load, before or after it was done.
 #[derive(Debug)]
 pub struct CrashTest {
-    generated: Generated,
+    /// Of each thread.
+    parts: Vec<Generated>,
     /// Whether somebody wrote the operations down: then none is left out.
     is_script: bool,
-    history: Option<History>,
+    histories: Option<Histories>,
 }
 
 impl CrashTest {
@@ -205,8 +220,8 @@ impl CrashTest {
     /// # Errors
     /// An operation fails.
     pub fn prepare(spec: CrashLoadSpec, directory: &Anchor) -> Result<Self, CrashError> {
-        let generated = load::generate(spec).ok_or(CrashError::Order { what: "generated" })?;
-        Self::make(generated, false, directory)
+        let parts = load::generate_threads(spec).ok_or(CrashError::Order { what: "generated" })?;
+        Self::make(parts, false, directory)
     }
 
     /// The same with operations that somebody wrote down.
@@ -215,20 +230,13 @@ impl CrashTest {
     /// They cannot be done one after the other; an operation fails.
     pub fn prepare_script(script: &CrashScript, seed: u64, directory: &Anchor) -> Result<Self, CrashError> {
         let generated = script::generate(script, seed).map_err(|what| CrashError::Script { what })?;
-        Self::make(generated, true, directory)
+        Self::make(vec![generated], true, directory)
     }
 
-    fn make(generated: Generated, is_script: bool, directory: &Anchor) -> Result<Self, CrashError> {
+    fn make(parts: Vec<Generated>, is_script: bool, directory: &Anchor) -> Result<Self, CrashError> {
         use_free_space(directory)?;
-        let mut tree = tree::Tree::new(generated.seed);
-        for operation in &generated.base {
-            let done = perform::perform(directory, &tree, operation);
-            if done.map_err(CrashError::operation(operation))? == Done::No {
-                return Err(CrashError::unknown(operation));
-            }
-            tree.apply(operation);
-        }
-        Ok(Self { generated, is_script, history: None })
+        parts.iter().try_for_each(|part| make_base(part, directory))?;
+        Ok(Self { parts, is_script, histories: None })
     }
 
     /// Does the load, and says where in the disk's log each operation had returned.
@@ -236,23 +244,9 @@ impl CrashTest {
     /// # Errors
     /// An operation fails; there is no virtual disk below, or it keeps no log.
     pub fn run(&mut self, directory: &Anchor) -> Result<Vec<LoadStep>, CrashError> {
-        let disk = VirtualDisk::under(directory.path());
-        let disk = disk.ok_or_else(|| CrashError::NoDisk { path: directory.path().display().to_string() })?;
-        disk.ask(call::Mark { name: "load".to_owned() })?;
-        let mut history = History::new(self.generated.tree(), self.generated.updates.clone());
-        for operation in &self.generated.operations {
-            match perform::perform(directory, history.now(), operation) {
-                Ok(Done::Yes) => {}
-                Ok(Done::No) if self.is_script => return Err(CrashError::unknown(operation)),
-                Ok(Done::No) => continue,
-                Err(errno) => return Err(CrashError::operation(operation)(errno)),
-            }
-            let position = disk.ask(call::Mark { name: operation.to_string() })?.position;
-            history.push(operation, position);
-        }
-        history.set_log(disk.ask(call::Blocks)?);
-        let steps = history.steps().to_vec();
-        self.history = Some(history);
+        let histories = run::run(&self.parts, self.is_script, directory)?;
+        let steps = histories.steps();
+        self.histories = Some(histories);
         Ok(steps)
     }
 
@@ -260,8 +254,8 @@ impl CrashTest {
     ///
     /// # Errors
     /// It was not done.
-    pub fn history(&self) -> Result<&History, CrashError> {
-        self.history.as_ref().ok_or(CrashError::Order { what: "run" })
+    pub fn histories(&self) -> Result<&Histories, CrashError> {
+        self.histories.as_ref().ok_or(CrashError::Order { what: "run" })
     }
 }
 

@@ -186,6 +186,9 @@ impl<'a> Judge<'a> {
     }
 
     fn since(&self, floor: usize, what: &str) -> String {
+        if self.floors.by_another && floor == self.floors.all() {
+            return format!("{what}, although `syncfs` of another thread had returned");
+        }
         match floor.checked_sub(1).and_then(|step| self.history.steps().get(step)) {
             Some(step) => format!("{what}, although `{}` had returned", step.operation),
             None => format!("{what}, although it was there and synced before the load"),

@@ -94,7 +94,7 @@ fn every_tree_that_a_load_went_through_is_right_after_it_and_until_the_next_prom
             CrashLoad::Sequences => 20,
             _ => 60,
         };
-        let generated = generate(CrashLoadSpec { load, size, seed }).unwrap();
+        let generated = generate(CrashLoadSpec { load, size, seed, threads: 1 }).unwrap();
         let mut history = History::new(generated.tree(), generated.updates.clone());
         for (number, operation) in (1..).zip(&generated.operations) {
             history.push(operation, number * 10);
@@ -298,7 +298,8 @@ fn names_that_never_were_or_were_removed_durably_are_damage() {
 
 #[test]
 fn what_became_of_a_replaced_file_is_named() {
-    let generated = generate(CrashLoadSpec { load: CrashLoad::Update, size: 2, seed: 9 }).unwrap();
+    let generated =
+        generate(CrashLoadSpec { load: CrashLoad::Update, size: 2, seed: 9, threads: 1 }).unwrap();
     let mut history = History::new(generated.tree(), generated.updates.clone());
     for (number, operation) in (1..).zip(&generated.operations) {
         history.push(operation, number * 10);

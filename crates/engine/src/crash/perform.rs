@@ -203,7 +203,7 @@ mod tests {
     fn every_kind_comes_and_the_kernel_does_what_the_tree_says() {
         let place = tempfile::tempdir().unwrap();
         let directory = Location::from(place.path()).open().unwrap();
-        let spec = CrashLoadSpec { load: CrashLoad::Data, size: 600, seed: 3 };
+        let spec = CrashLoadSpec { load: CrashLoad::Data, size: 600, seed: 3, threads: 1 };
         let generated = generate(spec).unwrap();
         assert_eq!(generated.operations.len(), 600);
         let (mut tree, mut kinds) = (Tree::new(spec.seed), BTreeSet::new());

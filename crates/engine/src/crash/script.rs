@@ -27,7 +27,13 @@ pub fn generate(script: &CrashScript, seed: u64) -> Result<Generated, String> {
             ));
         }
     }
-    Ok(Generated { seed, base, operations: script.operations.clone(), updates: Vec::new() })
+    Ok(Generated {
+        root: String::new(),
+        seed,
+        base,
+        operations: script.operations.clone(),
+        updates: Vec::new(),
+    })
 }
 
 /// Why an operation cannot be done on a tree.

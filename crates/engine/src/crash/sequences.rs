@@ -377,7 +377,8 @@ fn chosen(budget: usize, random: &mut Dice) -> Vec<Sequence> {
 pub(super) fn load(seed: u64, size: u32, random: &mut Dice) -> Generated {
     let mut base: Vec<CrashOperation> = ["A", "B"].map(|path| make(path).remove(0)).to_vec();
     base.push(CrashOperation::Sync);
-    let mut generated = Generated { seed, base, operations: Vec::new(), updates: Vec::new() };
+    let mut generated =
+        Generated { root: String::new(), seed, base, operations: Vec::new(), updates: Vec::new() };
     let mut tree = generated.tree();
     for sequence in chosen(usize::try_from(size).unwrap_or(usize::MAX), random) {
         let mut operations = removal(&tree);
@@ -527,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_load_has_every_length_none_twice_and_leaves_nothing_of_one_to_the_next() {
-        let spec = |size, seed| CrashLoadSpec { load: CrashLoad::Sequences, size, seed };
+        let spec = |size, seed| CrashLoadSpec { load: CrashLoad::Sequences, size, seed, threads: 1 };
         let generated = generate(spec(400, 3)).unwrap();
         let mut tree = Tree::new(3);
         generated

@@ -113,7 +113,7 @@ impl DatabaseSpec {
     /// The same as a load, without how SQLite is set.
     #[must_use]
     pub const fn load(&self) -> CrashLoadSpec {
-        CrashLoadSpec { load: CrashLoad::Database, size: self.transactions, seed: self.seed }
+        CrashLoadSpec { load: CrashLoad::Database, size: self.transactions, seed: self.seed, threads: 1 }
     }
 }
 

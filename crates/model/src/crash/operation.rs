@@ -54,6 +54,18 @@ impl CrashLoad {
     }
 }
 
+/// Most threads of a load.
+pub const MOST_THREADS: u32 = 8;
+
+const fn one_thread() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one_thread(threads: &u32) -> bool {
+    *threads == 1
+}
+
 /// A load with its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +77,10 @@ pub struct CrashLoadSpec {
     pub size: u32,
     /// Whence all chance comes.
     pub seed: u64,
+    /// Threads that share the operations, each in a directory of its own (`t0`, `t1`, …): 1, or up to
+    /// [`MOST_THREADS`] of `metadata`.
+    #[serde(default = "one_thread", skip_serializing_if = "is_one_thread")]
+    pub threads: u32,
 }
 
 /// A way to replace what a file holds.

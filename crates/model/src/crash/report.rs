@@ -200,10 +200,13 @@ impl Failing {
 }
 
 impl CrashReport {
-    /// The load in words, with its length where it has one: `update 4`.
+    /// The load in words, with its length and threads: `update 4`, `metadata 200, 2 threads`.
     #[must_use]
     pub fn load_words(&self) -> String {
         match self.load {
+            Some(load) if load.threads > 1 => {
+                format!("{} {}, {} threads", load.load.name(), load.size, load.threads)
+            }
             Some(load) => format!("{} {}", load.load.name(), load.size),
             None if self.script.is_some() => "script".to_owned(),
             None => "program".to_owned(),

@@ -370,6 +370,9 @@ pub struct PowerCutsStage {
     /// transactions of `database`; absent: 4, 200, 100 and 40.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
+    /// Threads (1..=8) that share the operations of `metadata`, each in a directory of its own; other loads have one.
+    #[serde(default = "one_thread")]
+    pub threads: u32,
     /// Journal mode of SQLite (`pragma journal_mode`), for the load `database` only; absent: `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal_mode: Option<JournalMode>,
@@ -411,6 +414,10 @@ impl PowerCutsStage {
             synchronous: self.synchronous.unwrap_or_default(),
         }
     }
+}
+
+const fn one_thread() -> u32 {
+    1
 }
 
 fn power_cuts_name() -> String {

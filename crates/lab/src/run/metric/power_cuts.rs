@@ -86,7 +86,7 @@ mod tests {
         CrashReport {
             file_system: "btrfs".to_owned(),
             medium: "ram".to_owned(),
-            load: Some(CrashLoadSpec { load: CrashLoad::Update, size: 4, seed: 1 }),
+            load: Some(CrashLoadSpec { load: CrashLoad::Update, size: 4, seed: 1, threads: 1 }),
             operations: 3,
             times: vec![TimeSummary::of("mount", vec![10, 20, 60]).unwrap()],
             elapsed_ns: 2_000_000_000,

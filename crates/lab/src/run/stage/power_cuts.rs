@@ -71,7 +71,11 @@ impl Stage for PowerCutsStage {
             "# power cuts on {}: load {}{} of {}, {} drive, atomic unit {}, {} states, seed {}",
             point.join(&self.name).display(),
             self.load.name(),
-            if self.load == CrashLoad::Database { format!(" ({})", self.modes()) } else { String::new() },
+            match (self.load, self.threads) {
+                (CrashLoad::Database, _) => format!(" ({})", self.modes()),
+                (_, 1) => String::new(),
+                (_, threads) => format!(" ({threads} threads)"),
+            },
             self.size(),
             self.drive.name(),
             self.atomic,
@@ -89,7 +93,10 @@ fn run_of(stage: &PowerCutsStage, spec: &StudySpec, file_system: &FileSystem, se
         file_system: file_system.clone(),
         options: options(spec),
         disk: disk.options(),
-        work: CrashWork::of(CrashLoadSpec { load: stage.load, size: stage.size(), seed }, stage.modes()),
+        work: CrashWork::of(
+            CrashLoadSpec { load: stage.load, size: stage.size(), seed, threads: stage.threads },
+            stage.modes(),
+        ),
         states: CrashSpec {
             drive: stage.drive,
             atomic_bytes: stage.atomic.0,

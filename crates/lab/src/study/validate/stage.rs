@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fsage_model::crash::CrashLoad;
+use fsage_model::crash::{CrashLoad, MOST_THREADS};
 use fsage_model::disk::DiskTime;
 use fsage_model::load::{PaceSpec, StopSpec, WriteMode};
 use fsage_model::measure::Effect;
@@ -226,6 +226,12 @@ impl Limits for PowerCutsStage {
                 format!("{length} is no length of a load: 1 to {}", grouped(MOST_LENGTH))
             });
         }
+        check.require((1..=MOST_THREADS).contains(&self.threads), "threads", || {
+            format!("{} threads: 1 to {MOST_THREADS}", self.threads)
+        });
+        check.require(self.threads == 1 || self.load == CrashLoad::Metadata, "threads", || {
+            format!("the load `{}` has one thread: only `metadata` has several", self.load.name())
+        });
         for (key, is_given) in
             [("journal_mode", self.journal_mode.is_some()), ("synchronous", self.synchronous.is_some())]
         {
