@@ -73,6 +73,11 @@ impl Judge for Histories {
             attempt.updates.extend(judgement.updates);
             damage.extend(judgement.damage);
         }
+        let stray = "is there, although no thread made it";
+        damage.extend(
+            self.strays(&found)
+                .map(|name| Damage { path: name.to_owned(), ..whole(DamageKind::Name, stray.to_owned()) }),
+        );
         Ok(damage)
     }
 

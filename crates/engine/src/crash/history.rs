@@ -5,6 +5,7 @@
 //! tree of which it was promised to be durable. After the cut it must be as in one of the trees from its
 //! floor to the last that may have begun.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use fsage_model::crash::{BlockLog, CrashOperation, LoadStep, Promises, UpdateWay};
@@ -42,8 +43,8 @@ pub struct History {
 pub struct Floors {
     /// Of everything.
     all: usize,
-    /// Whether a sync of another thread promised that.
-    pub by_another: bool,
+    /// What the last whole sync of another thread covers: so many operations, and the position when it had returned.
+    by_another: (usize, u64),
     /// Of the names in a directory.
     directories: BTreeMap<String, usize>,
     /// Of single names.
@@ -77,6 +78,17 @@ impl Floors {
     /// The floor of what a file holds by syncs of the file itself.
     pub fn synced_file(&self, file: Identity) -> usize {
         self.files.get(&file).copied().unwrap_or(0)
+    }
+
+    /// Whether a whole sync of another thread came after operation `number`.
+    pub const fn is_covered(&self, number: usize) -> bool {
+        self.by_another.0 > number
+    }
+
+    /// The position when the sync of another thread had returned that promised tree `floor`, if one did.
+    pub fn promised_by_another(&self, floor: usize) -> Option<u64> {
+        let (operations, position) = self.by_another;
+        (floor > 0 && operations == floor && floor == self.all).then_some(position)
     }
 
     /// The floor of a file's extended attribute.
@@ -189,9 +201,11 @@ impl History {
             }
         }
         let others = self.others.iter().filter(|(_, position)| *position <= cut);
-        let covered = others.map(|(operations, _)| *operations).max().unwrap_or(0);
-        floors.by_another = covered > floors.all;
-        floors.all = floors.all.max(covered);
+        floors.by_another = others
+            .copied()
+            .max_by_key(|(operations, position)| (*operations, Reverse(*position)))
+            .unwrap_or_default();
+        floors.all = floors.all.max(floors.by_another.0);
         // An operation may have returned, and its mark not been made before the cut.
         floors.last = floors.last.max(floors.all);
         floors

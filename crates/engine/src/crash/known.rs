@@ -124,11 +124,12 @@ fn was_synced(history: &History, floors: &Floors, from: usize, file: Identity) -
 
 /// Whether a whole sync, or one of this directory, returned in operations `from..`.
 fn was_committed(history: &History, floors: &Floors, from: usize, directory: &str) -> bool {
-    steps(history, from, floors.returned).any(|(_, step)| match &step.operation {
-        CrashOperation::Sync => true,
-        CrashOperation::FsyncDirectory { path } => path == directory,
-        _ => false,
-    })
+    floors.is_covered(from)
+        || steps(history, from, floors.returned).any(|(_, step)| match &step.operation {
+            CrashOperation::Sync => true,
+            CrashOperation::FsyncDirectory { path } => path == directory,
+            _ => false,
+        })
 }
 
 /// *The file that was replaced comes back*: `name` led to `older` and then to another file, which was renamed over it or made in
@@ -241,7 +242,7 @@ pub fn replaced_name_is_gone(
     };
     moves.any(|(number, from, moved)| {
         (is_at(from, Some(moved)) || is_nowhere(from, moved))
-            && !was_synced_since(number + 1, name, moved)
+            && !was_synced_since(number, name, moved)
             && another_was_synced(
                 history,
                 (number + 1, floors.last),
@@ -295,12 +296,14 @@ pub fn syncfs_without_flush(
     file: Identity,
     mut blocks: impl Iterator<Item = u64>,
 ) -> bool {
-    let promise = floor.checked_sub(1).and_then(|number| history.steps().get(number));
-    let promise = promise.filter(|step| step.operation == CrashOperation::Sync);
+    let own = floor.checked_sub(1).and_then(|number| history.steps().get(number));
+    let own = own.filter(|step| step.operation == CrashOperation::Sync).map(|step| step.position);
     let held = history.held(file, floor, floor);
-    let (Some(promise), Some(held)) = (promise, held.last()) else { return false };
+    let (Some(until), Some(held)) = (own.or(floors.promised_by_another(floor)), held.last()) else {
+        return false;
+    };
     blocks.all(|number| {
-        let (version, until) = (held.block(number).version, promise.position);
+        let version = held.block(number).version;
         let mut requests = history.log().requests(file, number * 4096, version, until);
         history.log().is_unflushed(file, number * 4096, version, until)
             && requests.all(|write| floors.missing.contains(&write.entry))

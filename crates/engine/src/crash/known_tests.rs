@@ -67,6 +67,27 @@ fn a_replaced_file_returns_by_the_finding_only_where_something_else_was_synced_a
     assert_eq!(of(&["unlink b", "write o 4096", "fsync o", "sync"]), None);
 }
 
+/// As its own sync does: what it covers is on the medium.
+#[test]
+fn a_whole_sync_of_another_thread_after_the_replacement_prevents_the_finding() {
+    let load = ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "write o 4096", "fsync o"];
+    let of = |covered: usize| {
+        let mut history = history(&BASE, &load);
+        history.note_sync(covered, 65);
+        let floors = history.floors(70, true);
+        super::super::known::replaced_file_returns(&history, &floors, "b", file_of(&history, "b"))
+    };
+    assert_eq!([2, 3, 5].map(of), [true, false, false], "the rename is the third operation");
+}
+
+/// The file that a name led to before the load.
+fn file_of(history: &History, name: &str) -> Identity {
+    match history.names(0).unwrap()[name] {
+        Node::File(file) => file,
+        Node::Directory => panic!("{name} is a directory"),
+    }
+}
+
 #[test]
 fn a_file_that_was_made_in_the_place_of_a_removed_one_brings_that_back_too() {
     let known = Some(KnownFinding::BtrfsReplacedFileReturns);

@@ -147,7 +147,7 @@ impl From<CrashError> for Failure {
                 FailureKind::Usage,
             ),
             CrashError::Database { .. } => (
-                "use SQLite 3.16 or newer, and a journal mode that the file system allows".to_owned(),
+                "use SQLite 3.16 or newer, a journal mode that the file system allows, and a load that ends in 10 minutes (`length`)".to_owned(),
                 None,
                 FailureKind::Failed,
             ),

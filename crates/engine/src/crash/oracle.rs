@@ -186,7 +186,7 @@ impl<'a> Judge<'a> {
     }
 
     fn since(&self, floor: usize, what: &str) -> String {
-        if self.floors.by_another && floor == self.floors.all() {
+        if self.floors.promised_by_another(floor).is_some() {
             return format!("{what}, although `syncfs` of another thread had returned");
         }
         match floor.checked_sub(1).and_then(|step| self.history.steps().get(step)) {

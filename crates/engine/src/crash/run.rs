@@ -44,6 +44,12 @@ impl Histories {
         self.0.iter().map(move |ran| (&ran.history, own(found, &ran.root)))
     }
 
+    /// Names that were found in the directory of no thread: nobody made them.
+    pub fn strays<'a>(&'a self, found: &'a FoundTree) -> impl Iterator<Item = &'a str> {
+        let is_own = |name: &str| self.0.iter().any(|ran| ran.root.is_empty() || is_within(name, &ran.root));
+        found.keys().map(String::as_str).filter(move |name| !is_own(name))
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &History> {
         self.0.iter().map(|ran| &ran.history)
@@ -155,12 +161,14 @@ mod tests {
         let [own, other] = &all;
         let at = |cut: u64| {
             let floors = own.history.floors(cut, true);
-            (floors.all(), floors.by_another, floors.returned, floors.last)
+            (floors.all(), floors.promised_by_another(1), floors.returned, floors.last)
         };
-        assert_eq!(at(11), (0, false, 2, 3), "the sync had not returned");
-        assert_eq!(at(12), (1, true, 2, 3));
+        assert_eq!(at(11), (0, None, 2, 3), "the sync had not returned");
+        assert_eq!(at(12), (1, Some(12), 2, 3));
         assert_eq!(other.history.floors(12, true).all(), 2, "by itself");
-        assert!(!other.history.floors(12, true).by_another);
+        assert_eq!(other.history.floors(12, true).promised_by_another(2), None);
+        let covered = [0, 1].map(|number| own.history.floors(12, true).is_covered(number));
+        assert_eq!(covered, [true, false], "the rest came after it, or may have");
         let steps: Vec<u64> = Histories(all.to_vec()).steps().iter().map(|step| step.position).collect();
         assert_eq!(steps, [4, 5, 9, 12, 30]);
     }
@@ -172,5 +180,8 @@ mod tests {
             names.iter().map(|name| ((*name).to_owned(), super::super::oracle::Found::Directory)).collect();
         assert_eq!(own(&found, "t1").keys().collect::<Vec<_>>(), ["t1", "t1/a"]);
         assert_eq!(own(&found, "").len(), 5);
+        let histories = Histories(vec![ran("t0", &[]), ran("t1", &[])]);
+        assert_eq!(histories.strays(&found).collect::<Vec<_>>(), ["t10"]);
+        assert_eq!(Histories(vec![ran("", &[])]).strays(&found).count(), 0);
     }
 }

@@ -144,7 +144,7 @@ impl CrashRun {
             let ended = report.oops || report.interrupted;
             let (state, attempt) =
                 if ended { (state, attempt) } else { shrink::shrink(self, place, (state, attempt), watch)? };
-            let mut failing = failing(state, attempt, lost_when_found, &done.steps);
+            let mut failing = failing(state, attempt, lost_when_found, &done.steps, self.work.has_threads());
             if let Some(run) = &done.program {
                 program::describe(place, run, &mut failing)?;
             }
@@ -253,8 +253,19 @@ fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, bool, Reverse<(us
     (attempt.class, attempt.known.is_empty(), Reverse((state.lost.len(), state.cut)))
 }
 
-fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[LoadStep]) -> Failing {
+/// `has_threads`: each thread works in a directory of its own, and may have an operation under way.
+fn failing(
+    state: CrashState,
+    attempt: Attempt,
+    lost_when_found: u64,
+    steps: &[LoadStep],
+    has_threads: bool,
+) -> Failing {
     let returned = usize::try_from(attempt.returned).unwrap_or(usize::MAX).min(steps.len());
+    let rest = steps.get(returned..).unwrap_or_default();
+    let root = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+    let damaged: BTreeSet<String> = attempt.damage.iter().map(|damage| root(&damage.path)).collect();
+    let own = rest.iter().find(|step| has_threads && damaged.contains(&root(step.operation.paths().0)));
     let before = before(steps.get(..returned).unwrap_or_default(), &attempt.damage);
     Failing {
         state,
@@ -264,7 +275,7 @@ fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[L
         damage: attempt.damage,
         kernel: attempt.kernel,
         before,
-        under_way: steps.get(returned).cloned(),
+        under_way: own.or(rest.first()).cloned(),
         acknowledged: Vec::new(),
         requests: Vec::new(),
     }

@@ -62,6 +62,11 @@ impl CrashWork {
         if let Self::Database(database) = self { Some(database.modes) } else { None }
     }
 
+    /// Whether several threads do it.
+    pub(super) const fn has_threads(&self) -> bool {
+        matches!(self, Self::Load(load) if load.threads > 1)
+    }
+
     /// The programs that it runs as, where it does.
     pub(super) fn programs(&self) -> Option<ProgramSpec> {
         match self {

@@ -1,5 +1,6 @@
 //! What makes a trial the same trial: the canonical text of everything that affects its result.
 
+use fsage_model::crash::CrashLoad;
 use fsage_model::protocol::PROTOCOL_VERSION;
 use fsage_model::study::{StageSpec, StudySpec};
 use serde_json::Value;
@@ -9,6 +10,9 @@ use serde_json::Value;
 /// as if they were the same. Not for what is only faster, and not for each release: 0007 says why. 1: first;
 /// 2: turns of lock-step end at rest, its copies go through images, media as their data sheets say.
 pub const WORKLOAD_VERSION: u32 = 2;
+
+/// The same of the load `sequences` of power cuts alone. 2: directories and extended attributes.
+const SEQUENCES_VERSION: u32 = 2;
 
 /// What runs trials, for their records.
 #[must_use]
@@ -53,7 +57,13 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
         .iter()
         .map(|stage| {
             let mut value = serde_json::to_value(stage).unwrap_or_default();
-            value.as_object_mut().map(|map| map.remove("when"));
+            if let Some(map) = value.as_object_mut() {
+                map.remove("when");
+                // Its first version had no directories and no attributes.
+                if map.get("load") == Some(&serde_json::json!(CrashLoad::Sequences)) {
+                    map.insert("load_version".to_owned(), SEQUENCES_VERSION.into());
+                }
+            }
             value
         })
         .collect();
@@ -136,6 +146,25 @@ mod tests {
     use super::*;
     use crate::study::{Overrides, load};
 
+    /// A trial of before has no threads in its id, and another load than `sequences` no version.
+    #[test]
+    fn loads_of_power_cuts_keep_their_ids_but_for_sequences() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("power.toml");
+        std::fs::write(&file, include_str!("../../../../studies/power.toml")).unwrap();
+        let study = load(&file, &Overrides::default(), crate::study::Consent::Given).unwrap();
+        let texts: Vec<String> = study.cells.iter().map(|cell| canonical(&cell.spec)).collect();
+        let of = |load: &str| {
+            let word = format!(r#""load":"{load}""#);
+            let found = texts.iter().find(|text| text.contains(&word));
+            found.unwrap_or_else(|| panic!("no cell has {load}: {texts:?}"))
+        };
+        for load in ["metadata", "data"] {
+            assert!(!of(load).contains("threads") && !of(load).contains("load_version"), "{}", of(load));
+        }
+        assert!(of("sequences").contains(r#""load_version":2"#), "{}", of("sequences"));
+    }
+
     #[test]
     fn another_workload_version_is_another_trial_and_the_first_keeps_its_ids() {
         let folder = tempfile::tempdir().unwrap();
@@ -147,6 +176,7 @@ mod tests {
         let (first, second) = (canonical_at(spec, 1), canonical_at(spec, 2));
         assert!(!first.contains("workload_version"), "{first}");
         assert!(second.ends_with(r#","workload_version":2}"#), "{second}");
+        assert!(!second.contains("load_version"), "{second}");
         assert_eq!(
             program(),
             format!(

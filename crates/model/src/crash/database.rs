@@ -124,6 +124,8 @@ pub struct DatabasePromises {
     pub consistent: bool,
     /// Transactions whose `COMMIT` had returned are among them.
     pub durable: bool,
+    /// How many of the last ones may be missing; `None`: any number.
+    pub most_lost: Option<u64>,
     /// Where SQLite says so.
     pub source: &'static str,
 }
@@ -132,9 +134,10 @@ impl DatabasePromises {
     /// In words.
     #[must_use]
     pub const fn words(&self) -> &'static str {
-        match (self.consistent, self.durable) {
-            (true, true) => "consistent and durable",
-            (true, false) => "consistent, the last transactions may be lost",
+        match (self.consistent, self.most_lost) {
+            (true, Some(0)) => "consistent and durable",
+            (true, Some(1)) => "consistent, the last transaction may be lost",
+            (true, _) => "consistent, the last transactions may be lost",
             (false, _) => "nothing",
         }
     }
@@ -150,68 +153,70 @@ struct Row {
 const fn row(
     journal_modes: &'static [JournalMode],
     synchronous: &'static [Synchronous],
-    (consistent, durable): (bool, bool),
+    (consistent, most_lost): (bool, Option<u64>),
     source: &'static str,
 ) -> Row {
-    Row { journal_modes, synchronous, promises: DatabasePromises { consistent, durable, source } }
+    let durable = matches!(most_lost, Some(0));
+    Row { journal_modes, synchronous, promises: DatabasePromises { consistent, durable, most_lost, source } }
 }
 
 /// What is promised where no row says so; a test finds a row for every setting.
-const NOTHING: DatabasePromises = DatabasePromises { consistent: false, durable: false, source: "" };
+const NOTHING: DatabasePromises =
+    DatabasePromises { consistent: false, durable: false, most_lost: None, source: "" };
 
 /// Our reading of SQLite's documentation. What it calls a small or probable risk is not promised.
 const ROWS: [Row; 8] = [
     row(
         &JournalMode::ALL,
         &[Synchronous::Off],
-        (false, false),
+        (false, None),
         "sqlite.org/pragma.html#pragma_synchronous: with OFF the database might become corrupted if power is lost",
     ),
     row(
         &[JournalMode::Delete, JournalMode::Truncate, JournalMode::Persist],
         &[Synchronous::Normal],
-        (false, false),
+        (false, None),
         "sqlite.org/pragma.html#pragma_synchronous: with NORMAL a very small chance of corruption in DELETE mode \
          on an older file system, and probably none on newer ones",
     ),
     row(
         &[JournalMode::Delete],
         &[Synchronous::Full],
-        (true, false),
+        (true, Some(1)),
         "sqlite.org/pragma.html#pragma_synchronous: FULL does not corrupt; only EXTRA syncs the directory after \
-         the journal was removed, for a commit that is closely followed by a power loss",
+         the journal was removed, for a commit that is closely followed by a power loss; the next commit syncs it",
     ),
     row(
         &[JournalMode::Delete],
         &[Synchronous::Extra],
-        (true, true),
+        (true, Some(0)),
         "sqlite.org/pragma.html#pragma_synchronous: EXTRA; sqlite.org/atomiccommit.html, section 3",
     ),
     row(
         &[JournalMode::Truncate],
         &[Synchronous::Full, Synchronous::Extra],
-        (true, true),
+        (true, Some(0)),
         "sqlite.org/atomiccommit.html, section 7.6; src/pager.c, pager_end_transaction(): the journal is synced \
          after it was truncated, lest the last transaction roll back",
     ),
     row(
         &[JournalMode::Persist],
         &[Synchronous::Full, Synchronous::Extra],
-        (true, true),
+        (true, Some(0)),
         "sqlite.org/atomiccommit.html, section 7.6; src/pager.c, zeroJournalHdr(): the journal is synced after \
          its header was zeroed",
     ),
     row(
         &[JournalMode::Wal],
         &[Synchronous::Normal],
-        (true, false),
+        (true, None),
         "sqlite.org/pragma.html#pragma_synchronous: always consistent with NORMAL, but a committed transaction \
          might roll back; sqlite.org/wal.html, Performance Considerations",
     ),
     row(
         &[JournalMode::Wal],
         &[Synchronous::Full, Synchronous::Extra],
-        (true, true),
+        (true, Some(0)),
         "sqlite.org/pragma.html#pragma_synchronous: the log is synced after each commit, which makes it durable; \
          sqlite.org/wal.html, Performance Considerations",
     ),
@@ -272,7 +277,10 @@ mod tests {
         let lost = "consistent, the last transactions may be lost";
         assert_eq!(words(JournalMode::Wal, Synchronous::Normal), lost);
         assert_eq!(words(JournalMode::Wal, Synchronous::Full), "consistent and durable");
-        assert_eq!(words(JournalMode::Delete, Synchronous::Full), lost);
+        assert_eq!(
+            words(JournalMode::Delete, Synchronous::Full),
+            "consistent, the last transaction may be lost"
+        );
         assert_eq!(words(JournalMode::Delete, Synchronous::Extra), "consistent and durable");
         assert_eq!(words(JournalMode::Wal, Synchronous::Off), "nothing");
         let default = DatabaseModes::default();

@@ -371,7 +371,7 @@ pub struct PowerCutsStage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
     /// Threads (1..=8) that share the operations of `metadata`, each in a directory of its own; other loads have one.
-    #[serde(default = "one_thread")]
+    #[serde(default = "one_thread", skip_serializing_if = "is_one_thread")]
     pub threads: u32,
     /// Journal mode of SQLite (`pragma journal_mode`), for the load `database` only; absent: `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -414,6 +414,12 @@ impl PowerCutsStage {
             synchronous: self.synchronous.unwrap_or_default(),
         }
     }
+}
+
+/// As serde asks.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_one_thread(threads: &u32) -> bool {
+    *threads == 1
 }
 
 const fn one_thread() -> u32 {

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use fsage_model::crash::{Acknowledgement, Attempt, AttemptSpec, Damage, DamageKind, DatabaseSpec};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use super::super::attempt::{Judge, whole};
-use super::super::program::{precede, said};
+use super::super::program::precede;
 use super::super::wide;
 use super::transactions::Transactions;
 use super::{CHECK_LIMIT, DATABASE, command};
@@ -23,6 +23,13 @@ use crate::location::{Anchor, Reach as _};
 /// What is asked of a database. Lines that none of the others prints are of the integrity check.
 const QUESTIONS: &str = "select 'table' from sqlite_master where name = 'entry'; pragma integrity_check; \
                          select 'row', number, txn, checksum, contents from entry order by number;";
+
+/// The database, and what SQLite may have beside it.
+const FILES: [&str; 4] = [DATABASE, "fsage.db-journal", "fsage.db-wal", "fsage.db-shm"];
+
+/// Lines that are read: the rows are fewer, and the integrity check says a hundred things at most. A damaged tree can
+/// have rows without end.
+const MOST_LINES: usize = 1000;
 
 /// A row that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +75,14 @@ impl Watch for Seen {
     }
 
     fn is_over(&mut self) -> bool {
-        false
+        self.is_endless()
+    }
+}
+
+impl Seen {
+    /// Whether it says more than a database of the load can.
+    fn is_endless(&self) -> bool {
+        self.rows.len() + self.integrity.len() >= MOST_LINES
     }
 }
 
@@ -83,12 +97,20 @@ fn row(line: &str) -> Option<Row> {
 /// Opens the database of a directory, where there is one, and reads all of it.
 pub(super) fn inspect(directory: &Anchor, children: &Children) -> Result<Seen, HostError> {
     let mut seen = Seen::default();
-    match directory.open(DATABASE, OFlags::RDONLY, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(seen),
-        Err(errno) => seen.error = Some(format!("it cannot be opened: {errno}")),
-        Ok(_) => {}
+    for name in FILES {
+        match is_regular(directory, name) {
+            Ok(true) => {}
+            Err(Errno::NOENT) if name == DATABASE => return Ok(seen),
+            Err(Errno::NOENT) => continue,
+            Ok(false) => seen.error = Some(format!("{name} is not a file")),
+            Err(errno) => seen.error = Some(format!("{name} cannot be opened: {errno}")),
+        }
+        seen.is_there = true;
+        // The program would follow what leads elsewhere.
+        if seen.error.is_some() {
+            return Ok(seen);
+        }
     }
-    seen.is_there = true;
     let (argv, held) = (command(&[QUESTIONS]), directory.held());
     let what = Supervised {
         argv: &argv,
@@ -98,14 +120,25 @@ pub(super) fn inspect(directory: &Anchor, children: &Children) -> Result<Seen, H
         limit: Duration::from_millis(CHECK_LIMIT),
     };
     let ended = run(children, what, &mut seen)?;
-    seen.is_late = ended.status.is_none();
     seen.left = ended.left;
+    if seen.is_endless() {
+        seen.error = Some("it has more rows than the load makes".to_owned());
+        return Ok(seen);
+    }
+    seen.is_late = ended.status.is_none();
     // Where there is no table the rows cannot be asked for.
-    if let Some(status) = ended.status.filter(|status| *status != 0 && seen.has_table) {
-        let reason = said(&ended);
-        seen.error.get_or_insert(format!("sqlite3 ends with status {status}: {reason}"));
+    let is_asked = |seen: &Seen| seen.has_table || seen.integrity != ["ok"];
+    if let Some(status) = ended.status.filter(|status| *status != 0 && is_asked(&seen)) {
+        let reason = ended.error.lines().next_back().unwrap_or_default();
+        seen.error = Some(format!("sqlite3 ends with status {status}: {reason}"));
     }
     Ok(seen)
+}
+
+/// Whether a name is that of a file.
+fn is_regular(directory: &Anchor, name: &str) -> Result<bool, Errno> {
+    let file = directory.open(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
+    Ok(FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile)
 }
 
 /// What is damaged. `committed`: the last transaction whose `COMMIT` had returned; none before the table was made.
@@ -126,7 +159,14 @@ pub(super) fn compare(database: DatabaseSpec, committed: Option<u64>, seen: &See
         None if seen.is_there => format!("it is empty, although `COMMIT` of {committed} had returned"),
         None => format!("it is gone, although `COMMIT` of {committed} had returned"),
     };
-    vec![damage(DamageKind::Transaction, what)]
+    let lost = committed - there.unwrap_or(0);
+    match database.modes.promises().most_lost.filter(|most| *most > 0 && *most < lost) {
+        // What a rollback of the last ones does not explain.
+        Some(most) => {
+            vec![damage(DamageKind::Database, format!("{what}, and {most} at most may be missing"))]
+        }
+        None => vec![damage(DamageKind::Transaction, what)],
+    }
 }
 
 fn damage(kind: DamageKind, what: String) -> Damage {
@@ -259,6 +299,29 @@ mod tests {
         assert!(said(Some(0), &Seen::default()).contains("transaction fsage.db: it is gone"));
         let empty = Seen { is_there: true, integrity: vec!["ok".to_owned()], ..Seen::default() };
         assert!(said(Some(3), &empty).contains("transaction fsage.db: it is empty"));
+    }
+
+    /// With a rollback journal that is removed, the next transaction makes the removal durable.
+    #[test]
+    fn more_transactions_than_may_be_lost_are_an_inconsistency() {
+        let modes = DatabaseModes { journal_mode: fsage_model::crash::JournalMode::Delete, ..MODES };
+        let kinds = |committed, there| {
+            let damage = compare(DatabaseSpec { modes, ..DATABASE_OF }, Some(committed), &after(5, there));
+            damage.into_iter().map(|one| one.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(9, 8), [DamageKind::Transaction]);
+        assert_eq!(kinds(9, 7), [DamageKind::Database]);
+        assert_eq!(kinds(9, 9), []);
+    }
+
+    #[test]
+    fn rows_without_end_are_not_read_to_the_end() {
+        let mut seen = Seen::default();
+        for _ in 0..MOST_LINES {
+            assert!(!seen.is_over());
+            seen.line(b"row|7|3|0a|text").unwrap();
+        }
+        assert!(seen.is_over());
     }
 
     #[test]

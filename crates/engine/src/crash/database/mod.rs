@@ -83,7 +83,13 @@ pub fn run_database(
         input: Some(input),
         limit: Duration::from_millis(LOAD_LIMIT),
     };
-    run_noting(what, directory, children, is_over, &mut |line| feed.answer(line))
+    let run = run_noting(what, directory, children, is_over, &mut |line| feed.answer(line))?;
+    if run.timed_out {
+        let (done, all) = (run.acknowledged.len().saturating_sub(1), database.transactions);
+        let what = format!("sqlite3 committed {done} of {all} transactions in {} s", LOAD_LIMIT / 1000);
+        return Err(CrashError::Database { what });
+    }
+    Ok(run)
 }
 
 /// What the program reads: the next transaction when it has acknowledged the one before.
