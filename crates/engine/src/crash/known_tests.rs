@@ -75,7 +75,7 @@ fn a_whole_sync_of_another_thread_after_the_replacement_prevents_the_finding() {
         let mut history = history(&BASE, &load);
         history.note_sync(covered, 65);
         let floors = history.floors(70, true);
-        super::super::known::replaced_file_returns(&history, &floors, "b", file_of(&history, "b"))
+        known::replaced_file_returns(&history, &floors, "b", file_of(&history, "b"))
     };
     assert_eq!([2, 3, 5].map(of), [true, false, false], "the rename is the third operation");
 }
