@@ -12,6 +12,15 @@ use fsage_model::crash::{BlockLog, CrashOperation, LoadStep, Promises, UpdateWay
 
 use super::tree::{Contents, Identity, Node, Tree, parent};
 
+/// What a sync of a single file or directory is of.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// A file.
+    File(Identity),
+    /// A directory, by its path.
+    Directory(&'a str),
+}
+
 /// A file that is replaced, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
@@ -98,15 +107,6 @@ impl Floors {
         self.all.max(synced.unwrap_or(0))
     }
 
-    /// A name and those of the directories above it.
-    fn promise_name(&mut self, path: &str, tree: usize) {
-        let mut name = path;
-        while !name.is_empty() {
-            self.names.insert(name.to_owned(), tree);
-            name = parent(name);
-        }
-    }
-
     /// The floor of everything.
     pub const fn all(&self) -> usize {
         self.all
@@ -181,7 +181,8 @@ impl History {
                 CrashOperation::FsyncDirectory { path } => {
                     floors.directories.insert(path.clone(), tree);
                     if fsync_names {
-                        floors.promise_name(path, tree);
+                        let changed = self.last_change(Target::Directory(path), floors.all, tree);
+                        self.promise_name(path, (changed, tree), &mut floors);
                     }
                 }
                 CrashOperation::Fsync { path } => {
@@ -189,7 +190,6 @@ impl History {
                         floors.attributes.insert(file, tree);
                     }
                     if fsync_names {
-                        floors.promise_name(path, tree);
                         self.promise_names(path, tree, &mut floors);
                     }
                 }
@@ -211,13 +211,57 @@ impl History {
         floors
     }
 
-    /// The other names of a file.
+    /// All names of a file.
     fn promise_names(&self, path: &str, tree: usize, floors: &mut Floors) {
         let Some(names) = self.names.get(tree) else { return };
-        let node = names.get(path);
-        for (name, _) in names.iter().filter(|(_, other)| Some(*other) == node) {
-            floors.promise_name(name, tree);
+        let Some(Node::File(file)) = names.get(path) else { return };
+        let changed = self.last_change(Target::File(*file), floors.all, tree);
+        for (name, _) in names.iter().filter(|(_, other)| **other == Node::File(*file)) {
+            self.promise_name(name, (changed, tree), floors);
         }
+    }
+
+    /// A name and those of the directories above it, as far as they were what they are since what was synced was
+    /// changed last: a sync writes what led to that change, and nothing later.
+    fn promise_name(&self, path: &str, (changed, tree): (usize, usize), floors: &mut Floors) {
+        let mut name = path;
+        while !name.is_empty() {
+            if self.nodes(name, changed, tree).len() == 1 {
+                floors.names.insert(name.to_owned(), tree);
+            }
+            name = parent(name);
+        }
+    }
+
+    /// The first tree with the last change of something, not before the tree `from`.
+    fn last_change(&self, target: Target<'_>, from: usize, tree: usize) -> usize {
+        (from..tree).rev().find(|number| self.is_changed(target, *number)).map_or(from, |number| number + 1)
+    }
+
+    /// Whether operation `number` changed something: the inode, not only its path.
+    pub fn is_changed(&self, target: Target<'_>, number: usize) -> bool {
+        let Some(LoadStep { operation, .. }) = self.steps.get(number) else { return false };
+        if matches!(
+            operation,
+            CrashOperation::Sync
+                | CrashOperation::WriteOut { .. }
+                | CrashOperation::Fsync { .. }
+                | CrashOperation::Fdatasync { .. }
+                | CrashOperation::FsyncDirectory { .. }
+        ) {
+            return false;
+        }
+        let at = |tree: usize, path: &str| self.names.get(tree)?.get(path).copied();
+        let (path, other) = operation.paths();
+        [Some(path), other].into_iter().flatten().any(|path| match target {
+            Target::File(file) => {
+                [number, number + 1].iter().any(|tree| at(*tree, path) == Some(Node::File(file)))
+            }
+            Target::Directory(directory) => {
+                let has_names = self.names.get(number) != self.names.get(number + 1);
+                has_names && (path == directory || parent(path) == directory)
+            }
+        })
     }
 
     /// The file of a name, whose contents are promised.

@@ -8,7 +8,7 @@
 
 use fsage_model::crash::{CrashOperation, LoadStep};
 
-use super::history::{Floors, History};
+use super::history::{Floors, History, Target};
 use super::tree::{Identity, Node, parent};
 
 /// The operation with this number, and of the tree before it.
@@ -22,13 +22,6 @@ fn file_at(history: &History, number: usize, name: &str) -> Option<Identity> {
         Node::File(file) => Some(*file),
         Node::Directory => None,
     }
-}
-
-/// What a sync of a single file or directory is of.
-#[derive(Debug, Clone, Copy)]
-enum Target<'a> {
-    File(Identity),
-    Directory(&'a str),
 }
 
 impl<'a> Target<'a> {
@@ -53,35 +46,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether operation `number` changed it.
-    fn is_changed_by(self, history: &History, number: usize, operation: &CrashOperation) -> bool {
-        if matches!(
-            operation,
-            CrashOperation::Sync
-                | CrashOperation::WriteOut { .. }
-                | CrashOperation::Fsync { .. }
-                | CrashOperation::Fdatasync { .. }
-                | CrashOperation::FsyncDirectory { .. }
-        ) {
-            return false;
-        }
-        let (path, other) = operation.paths();
-        [Some(path), other].into_iter().flatten().any(|path| match self {
-            Self::File(file) => {
-                [number, number + 1].iter().any(|tree| file_at(history, *tree, path) == Some(file))
-            }
-            Self::Directory(directory) => {
-                let has_names = history.names(number) != history.names(number + 1);
-                has_names && (path == directory || parent(path) == directory)
-            }
-        })
-    }
-
     /// Whether it had been changed when operation `number` synced it: of what was not, nothing is written.
     fn had_changed(self, history: &History, number: usize) -> bool {
         let before = history.steps().get(..number).unwrap_or_default().iter().enumerate().rev();
         let mut decided = before.filter_map(|(number, LoadStep { operation, .. })| {
-            if self.is_changed_by(history, number, operation) {
+            if history.is_changed(self, number) {
                 return Some(true);
             }
             let synced = Target::synced_by(history, number, operation);

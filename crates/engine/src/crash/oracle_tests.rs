@@ -133,6 +133,29 @@ fn what_was_synced_may_not_be_gone() {
     assert_eq!(damage(&history, 30, false, &found), [(DamageKind::Content, "a".to_owned())]);
 }
 
+/// A sync writes what led to the last change of a file; that a directory above it was renamed since then is no part of that.
+#[test]
+fn a_sync_of_what_was_not_changed_promises_no_new_path() {
+    let base = ["mkdir a", "mkdir b", "mkdir a/c", "create a/c/x", "write a/c/x 4096"];
+    let gone = |load: &[&str]| {
+        let history = history(&base, load);
+        damage(&history, u64::try_from(load.len()).unwrap() * 10, true, &there(&history, 0))
+    };
+    assert_eq!(gone(&["rename a/c b/c", "fsync b/c/x"]), []);
+    assert_eq!(gone(&["mkdir b/c", "sync", "rename a/c b/c", "fsync b/c/x"]).len(), 1, "b/c itself");
+    let renamed = [(DamageKind::Name, "b/c".to_owned())];
+    for change in ["write b/c/x 4096", "setxattr b/c/x", "link b/c/x b/y"] {
+        let found = gone(&["rename a/c b/c", change, "fsync b/c/x"]);
+        assert!(found.contains(&renamed[0]), "{change}: {found:?}");
+    }
+    // The directory was changed by the renaming itself.
+    assert!(gone(&["rename a/c b/c", "fsyncdir b/c"]).contains(&renamed[0]));
+    assert_eq!(
+        gone(&["write a/c/x 4096", "rename a/c b/c", "fsync b/c/x"]),
+        [(DamageKind::Content, "a/c/x".to_owned())]
+    );
+}
+
 /// What `fsync` of a file promises of its extended attribute, on file systems that promise it; `fdatasync` does not.
 #[test]
 fn an_attribute_is_promised_by_fsync_and_by_syncfs() {
