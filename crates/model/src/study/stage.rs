@@ -370,7 +370,7 @@ pub struct PowerCutsStage {
     /// transactions of `database`; absent: 4, 200, 100 and 40.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
-    /// Threads (1..=8) that share the operations of `metadata`, each in a directory of its own; other loads have one.
+    /// Threads (1..=8) that share the operations of `metadata`, each in a directory of its own; other loads have one; absent: 1.
     #[serde(default = "one_thread", skip_serializing_if = "is_one_thread")]
     pub threads: u32,
     /// Journal mode of SQLite (`pragma journal_mode`), for the load `database` only; absent: `delete`.
