@@ -100,6 +100,11 @@ const OWN: DatabaseSpec = DatabaseSpec {
     seed: 4,
 };
 
+const DURABLE: DatabaseSpec = DatabaseSpec {
+    modes: DatabaseModes { journal_mode: JournalMode::Delete, synchronous: Synchronous::Extra },
+    ..OWN
+};
+
 fn other_rows_fail(rig: &Rig) {
     for statements in [
         "update entry set contents = contents || 'x' where number = (select max(number) from entry);",
@@ -118,8 +123,11 @@ fn other_rows_fail(rig: &Rig) {
 }
 
 fn other_files_fail(rig: &Rig) {
-    rig.make(DatabaseSpec { transactions: 9, ..OWN });
+    rig.make(DatabaseSpec { transactions: 11, ..OWN });
     assert_eq!(rig.judge(OWN, 12), Some(DamageKind::Transaction), "an older file");
+    rig.make(DatabaseSpec { transactions: 9, ..OWN });
+    assert_eq!(rig.judge(OWN, 12), Some(DamageKind::Database), "more is lost than the last transaction");
+    assert_eq!(rig.judge(DURABLE, 12), Some(DamageKind::Transaction), "none may be lost");
     rig.make(OWN);
     let mut bytes = std::fs::read(rig.path()).unwrap();
     let middle = bytes.len() / 2;
@@ -129,10 +137,10 @@ fn other_files_fail(rig: &Rig) {
     std::fs::write(rig.path(), "neither a database nor empty ".repeat(90)).unwrap();
     assert_eq!(rig.judge(OWN, 0), Some(DamageKind::Database), "a file that is no database");
     std::fs::write(rig.path(), "").unwrap();
-    assert_eq!(rig.judge(OWN, 12), Some(DamageKind::Transaction), "an empty file");
+    assert_eq!(rig.judge(DURABLE, 12), Some(DamageKind::Transaction), "an empty file");
     std::fs::remove_file(rig.path()).unwrap();
     rig.make(OWN);
     std::fs::rename(rig.path(), rig.folder.path().join("other.db")).unwrap();
-    assert_eq!(rig.judge(OWN, 12), Some(DamageKind::Transaction), "the right rows under another name");
+    assert_eq!(rig.judge(DURABLE, 12), Some(DamageKind::Transaction), "the right rows under another name");
     assert!(!Path::new(&rig.path()).exists(), "the check makes no database");
 }
