@@ -223,8 +223,8 @@ fn partitions_that_a_drive_cannot_have_are_refused() {
     assert_eq!(disks.json(&["disk", "ls"]), serde_json::json!([]));
 }
 
-/// A journal is committed every five seconds of the disk's clock, of which many pass in one of the wall's. Whoever calls `sync` on this host
-/// has every file system commit, the one with the long interval too, so what was counted beside such a call does not count.
+/// A journal is committed every five seconds of the disk's clock, of which many pass in one of the wall's. A call of `sync` by any program of
+/// this host has every file system commit, the one with the long interval too, so counts beside such a call say nothing.
 #[test]
 fn the_kernels_timers_go_by_the_disks_clock() {
     let Some(disks) = Disks::new() else { return };

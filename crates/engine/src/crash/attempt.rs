@@ -56,12 +56,9 @@ impl Judge for Histories {
 
     /// Everything that is there against what was promised.
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {
-        let directory = match spec.directory.open() {
+        let directory = match open_load(spec, DamageKind::Name) {
             Ok(directory) => directory,
-            Err(error) => {
-                let what = format!("the load's directory: {}", crate::host::chain(&error));
-                return Ok(vec![whole(DamageKind::Name, what)]);
-            }
+            Err(damage) => return Ok(vec![damage]),
         };
         let (found, mut damage) = (found(&directory), Vec::new());
         for (history, found) in self.with_found(&found) {
@@ -216,6 +213,13 @@ fn class(attempt: &Attempt, spec: &AttemptSpec) -> CrashClass {
         damage if damage.iter().any(broken) => CrashClass::Broken,
         _ => CrashClass::Documented,
     }
+}
+
+/// The load's directory; if it cannot be opened, that is damage of this kind.
+pub(super) fn open_load(spec: &AttemptSpec, kind: DamageKind) -> Result<Anchor, Damage> {
+    spec.directory
+        .open()
+        .map_err(|error| whole(kind, format!("the load's directory: {}", crate::host::chain(&error))))
 }
 
 pub(super) fn whole(kind: DamageKind, what: String) -> Damage {

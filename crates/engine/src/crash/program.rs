@@ -15,13 +15,13 @@ use fsage_model::crash::{
 use fsage_model::disk::call;
 use rustix::fs::{Mode, OFlags};
 
-use super::attempt::{Judge, whole};
+use super::attempt::{Judge, open_load, whole};
 use super::{CrashError, duration_ns, wide};
 use crate::disk::VirtualDisk;
 use crate::host::HostError;
 use crate::host::supervise::{Ended, Supervised, Watch, run};
 use crate::host::tool::Children;
-use crate::location::{Anchor, Reach as _};
+use crate::location::Anchor;
 
 /// Longest name of a mark.
 const LONGEST_MARK: usize = 200;
@@ -204,12 +204,9 @@ impl Judge for ProgramJudge<'_> {
     }
 
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {
-        let directory = match spec.directory.open() {
+        let directory = match open_load(spec, DamageKind::Program) {
             Ok(directory) => directory,
-            Err(error) => {
-                let what = format!("the load's directory: {}", crate::host::chain(&error));
-                return Ok(vec![whole(DamageKind::Program, what)]);
-            }
+            Err(damage) => return Ok(vec![damage]),
         };
         let ended = self.run(spec, &directory)?;
         attempt.compared = 1;

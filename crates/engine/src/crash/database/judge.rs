@@ -10,7 +10,7 @@ use fsage_model::crash::{Acknowledgement, Attempt, AttemptSpec, Damage, DamageKi
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
-use super::super::attempt::{Judge, whole};
+use super::super::attempt::{Judge, open_load, whole};
 use super::super::program::precede;
 use super::super::wide;
 use super::transactions::Transactions;
@@ -18,7 +18,7 @@ use super::{CHECK_LIMIT, DATABASE, command};
 use crate::host::HostError;
 use crate::host::supervise::{Supervised, Watch, run};
 use crate::host::tool::Children;
-use crate::location::{Anchor, Reach as _};
+use crate::location::Anchor;
 
 /// What is asked of a database. Lines that none of the others prints are of the integrity check.
 const QUESTIONS: &str = "select 'table' from sqlite_master where name = 'entry'; pragma integrity_check; \
@@ -225,12 +225,9 @@ impl Judge for DatabaseJudge<'_> {
     }
 
     fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {
-        let directory = match spec.directory.open() {
+        let directory = match open_load(spec, DamageKind::Name) {
             Ok(directory) => directory,
-            Err(error) => {
-                let what = format!("the load's directory: {}", crate::host::chain(&error));
-                return Ok(vec![whole(DamageKind::Name, what)]);
-            }
+            Err(damage) => return Ok(vec![damage]),
         };
         let seen = inspect(&directory, self.children)?;
         attempt.compared = wide(seen.rows.len());
