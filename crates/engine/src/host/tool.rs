@@ -26,6 +26,10 @@ const TAIL_BYTES: usize = 64 << 10;
 /// kill a FUSE server that has just mounted.
 const DAEMONS_LEAVE: Duration = Duration::from_millis(500);
 
+/// How long a program is run again that failed because of something on the host that passes. Who really stops it
+/// for good (a dead FUSE server whose mount stays) does so for longer.
+const PASSES: Duration = Duration::from_secs(2);
+
 /// The agent's running children. Once it is ending, none is started any more.
 #[derive(Debug, Default)]
 pub struct Children {
@@ -162,10 +166,27 @@ fn is_program(path: &Path) -> bool {
 /// Runs a program to its end, or for `limit` (`None`: as long as it takes). Its standard input is empty.
 /// Must be called from a thread that lives at least as long as the program: it dies with the thread.
 ///
+/// It is started again, for up to two seconds, when it failed only because another volume of this host went away
+/// at that moment (`met_a_change_of_mounts`); `elapsed_ns` is of the last run.
+///
 /// # Errors
 /// It is not installed, cannot be started, or did not end in time. A non-zero status is not an error.
 pub fn run(children: &Children, argv: &[String], limit: Option<Duration>) -> Result<ToolOutput, HostError> {
-    run_marked(children, argv, limit, true)
+    let started = Instant::now();
+    loop {
+        let output = run_marked(children, argv, limit, true)?;
+        if !met_a_change_of_mounts(&output) || started.elapsed() >= PASSES {
+            return Ok(output);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a program of btrfs-progs gave up because it could not tell whether its device is mounted. Before they touch
+/// anything they ask for the backing file of every mounted loop device (`is_same_loop_file`), and fail, before anything
+/// is written, when one of them is detached or its FUSE server ends meanwhile.
+fn met_a_change_of_mounts(output: &ToolOutput) -> bool {
+    output.status != 0 && output.stderr.contains("check mount status")
 }
 
 /// As [`run`], where what the program leaves in the background, in a session of its own, is to outlive this
@@ -390,6 +411,26 @@ mod tests {
         let killed =
             run_watched(&Children::default(), &shell("sleep 600"), limit, &mut |_| Course::Kill).unwrap();
         assert_eq!(killed.status, 137);
+    }
+
+    #[test]
+    fn what_met_a_change_of_mounts_is_run_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = folder.path().join("count");
+        // Fails so often, and says why, then ends well.
+        let script = |failures: u32, why: &str| {
+            let count = count.display();
+            shell(&format!(
+                "echo >> {count}; [ $(wc -l < {count}) -gt {failures} ] || {{ echo 'ERROR: {why}' >&2; exit 1; }}"
+            ))
+        };
+        let passing = "cannot check mount status of /dev/loop6: Operation canceled";
+        assert_eq!(run(&Children::default(), &script(2, passing), None).unwrap().status, 0);
+        std::fs::write(&count, "").unwrap();
+        assert_eq!(run(&Children::default(), &script(1, "/dev/loop6 is mounted"), None).unwrap().status, 1);
+        std::fs::write(&count, "").unwrap();
+        let lasting = run(&Children::default(), &script(u32::MAX, passing), None).unwrap();
+        assert!(lasting.status == 1 && lasting.stderr.contains(passing), "{lasting:?}");
     }
 
     #[test]
