@@ -103,6 +103,12 @@ pub struct CrashArgs {
     /// Size of the volume
     #[arg(long, value_name = "SIZE", default_value = "320MiB")]
     pub size: Bytes,
+    /// Most memory that the disk takes, with what the load overwrites; when it is full, the load is stopped there [default: three quarters of what is available]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+    /// Folder for a temporary file that takes what the disk holds beyond `--memory`
+    #[arg(long, value_name = "FOLDER")]
+    pub spill: Option<PathBuf>,
     /// Check one of so many states with the file system's own program and write to it; 0: none
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub check_every: u64,
@@ -203,6 +209,9 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
     };
     let keep = args.keep.as_ref().map(std::path::absolute).transpose();
     let keep = keep.map_err(|error| Problem::new(EXIT_USAGE, "`--keep` names no folder").because(&error))?;
+    let spill = args.spill.as_ref().map(std::path::absolute).transpose();
+    let spill =
+        spill.map_err(|error| Problem::new(EXIT_USAGE, "`--spill` names no folder").because(&error))?;
     let file_system = Registry::new(&BTreeMap::new()).resolve(&spec)?;
     if file_system.is_bare() {
         let problem =
@@ -221,8 +230,8 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
             time: DiskTime::Model,
             cpu: DiskCpu::Ignored,
             log: false,
-            memory: None,
-            spill: None,
+            memory: args.memory,
+            spill,
             nbd: false,
             faults: None,
             scheduler: None,
@@ -365,6 +374,12 @@ fn survival(report: &CrashReport) -> String {
     if report.oops {
         words.push_str(
             "  the kernel reported a bug of its own and the run ended there: reboot before anything else\n",
+        );
+    }
+    if report.log_full {
+        words.push_str(
+            "  the disk's memory was full: the load was stopped there, and only states up to there were tried\n  \
+             for more: `--memory`, or a shorter load\n",
         );
     }
     if report.interrupted {

@@ -72,6 +72,27 @@ fn all_kept((code, report): &(i32, Value), words: &[&str]) {
 }
 
 #[test]
+fn a_load_of_ours_that_outgrows_the_disks_memory_is_judged_as_far_as_it_went() {
+    let Some(rig) = Rig::new() else { return };
+    let load = ["--load", "sequences", "--length", "1500", "--memory", "8MiB", "--states", "20"];
+    let (code, report) = rig.crash(&load);
+    assert_eq!((code, &report["log_full"]), (0, &true.into()), "{report}");
+    assert_eq!(count(&report, "ok"), 20, "{report}");
+    assert!(count(&report, "operations") > 100, "{report}");
+}
+
+/// Without room for what recovery writes every state would look damaged.
+#[test]
+fn a_state_that_cannot_be_written_to_for_want_of_memory_is_not_judged() {
+    let Some(rig) = Rig::new() else { return };
+    let load = ["crash", "--load", "metadata", "--length", "10000", "--memory", "4MiB", "--states", "20"];
+    let output = rig.fsage(&load).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert!(said(&output).contains("the disk's memory was full while a crash state was tried"));
+    rig.nothing_left();
+}
+
+#[test]
 fn what_ext4_promises_is_kept_on_an_honest_drive() {
     let Some(rig) = Rig::new() else { return };
     for load in ["update", "metadata", "sequences", "data"] {

@@ -131,6 +131,38 @@ fn the_check_is_told_what_was_acknowledged_before_the_cut() {
     assert!(counts.contains("0") && counts.len() >= 3, "{counts:?}");
 }
 
+/// It would write for ever. What it acknowledges by mistake after the end of the log is not taken for a promise.
+#[test]
+fn a_load_that_outgrows_the_disks_memory_is_judged_as_far_as_it_went() {
+    let Some(rig) = Rig::new() else { return };
+    rig.script(
+        "load.sh",
+        "n=0; while :; do n=$((n + 1)); head -c 1000000 /dev/urandom > new; printf \"\\\\n$n\\\\n\" >> new; sync new; mv new file; \
+         sync .; echo \"ack $n\"; done",
+    );
+    rig.script(
+        "check.sh",
+        "last=$(tail -n 1 \"$FSAGE_ACKNOWLEDGED\"); [ -z \"$last\" ] || [ \"$(tail -n 1 file)\" -ge \"$last\" ]",
+    );
+    for file_system in ["ext4", "xfs", "btrfs"] {
+        let words =
+            ["--fs", file_system, "--memory", "64MiB", "--states", "30", "--check", "./check.sh", "--"];
+        let (code, report) = rig.report(&[&words[..], &["./load.sh"]].concat());
+        assert_eq!((code, &report["log_full"]), (0, &true.into()), "{file_system}: {report}");
+        assert_eq!((count(&report, "ok"), &report["interrupted"]), (30, &false.into()), "{report}");
+        let acknowledged = count(&report["program"], "acknowledged");
+        assert!((5..64).contains(&acknowledged), "{file_system}: {report}");
+        assert_eq!(report["program"]["timed_out"], false, "{report}");
+    }
+    let spill = rig.path("spill");
+    std::fs::create_dir(&spill).unwrap();
+    let words = ["--memory", "16MiB", "--spill", "spill", "--states", "20", "--check", "./check.sh"];
+    let load = ["--load-timeout", "3", "--", "./load.sh"];
+    let (code, report) = rig.report(&[&words[..], &load].concat());
+    assert_eq!((code, &report["program"]["timed_out"]), (0, &true.into()), "{report}");
+    assert!(report["log_full"].is_null(), "{report}");
+}
+
 #[test]
 fn what_is_wrong_with_the_programs_is_said_before_any_cut() {
     let Some(rig) = Rig::new() else { return };

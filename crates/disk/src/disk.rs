@@ -310,7 +310,15 @@ impl Disk {
             // A flush has nothing to bring anywhere; other pairs were refused.
             (Operation::Flush | Operation::Read | Operation::Write, _) => Ok(()),
         };
-        done.map_err(|error| error.io())
+        done.map_err(|error| {
+            let failed = error.io();
+            if let Some(recorder) = &mut self.recorder
+                && failed == IoError::Space
+            {
+                recorder.close();
+            }
+            failed
+        })
     }
 
     /// Most memory for the log, in bytes; near it writes fail for lack of space and nothing more is logged.
@@ -408,6 +416,7 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
+    use fsage_model::crash::{CrashSpec, DriveBehaviour};
     use fsage_model::disk::Count;
     use fsage_model::disk::DiskCounter;
 
@@ -516,6 +525,53 @@ mod tests {
         let mut batch = [plain(Operation::Flush, 0, 0)];
         disk.submit(&mut batch);
         assert_eq!((batch[0].result, disk.log().unwrap().len()), (Ok(()), written));
+    }
+
+    #[test]
+    fn a_store_without_room_ends_the_log_and_leaves_room_for_crash_states() {
+        let store = StoreOptions { memory_limit_bytes: Some(32 << 20), ..StoreOptions::default() };
+        let options = DiskOptions { store, ..DiskOptions::new(64 << 20) };
+        let mut disk = Disk::new(&options, Box::new(Ram)).unwrap();
+        disk.start_log();
+        let (mut random, mut written, mut data) = (1_u64, 0, vec![0_u8; 1 << 20]);
+        let failed = loop {
+            data.as_chunks_mut::<8>().0.iter_mut().for_each(|word| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *word = (random ^ (random >> 29)).to_le_bytes();
+            });
+            let mut batch = [write(written % 64 << 20, &data)];
+            disk.submit(&mut batch);
+            if batch[0].result.is_err() {
+                break batch[0].result;
+            }
+            written += 1;
+            assert!(written < 64, "it has no end");
+        };
+        assert_eq!((failed, disk.is_log_full()), (Err(IoError::Space), true));
+        assert!((24..=28).contains(&written), "{written}: an eighth is left for later");
+        let entries = disk.log().unwrap().len();
+        assert_eq!(entries, written + 1, "the one that failed is the last");
+        let mut batch = [plain(Operation::Discard, 0, 1 << 20), write(0, &[0; 4096])];
+        disk.submit(&mut batch);
+        assert!(batch.iter().all(|transfer| transfer.result == Err(IoError::Space)));
+        assert_eq!((disk.log().unwrap().len(), disk.mark("end").unwrap()), (entries, entries));
+        let drive = DriveBehaviour::Honest;
+        let spec = CrashSpec { drive, atomic_bytes: 4096, cache_bytes: 0, states: 4, seed: 1 };
+        disk.begin_crash(&spec).unwrap();
+        disk.next_crash().unwrap().unwrap();
+        let mut batch = [write(0, &data), write(1 << 20, &data)];
+        disk.submit(&mut batch);
+        assert!(batch.iter().all(|transfer| transfer.result == Ok(())), "a state can be written to");
+        assert!(!disk.state_ran_out());
+        for number in 0..8 {
+            disk.submit(&mut [write(number << 20, &data)]);
+        }
+        assert!(disk.state_ran_out(), "but not without end");
+        disk.next_crash().unwrap().unwrap();
+        assert!(!disk.state_ran_out());
+        disk.end_log();
+        assert!(!disk.is_log_full());
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(super) struct Shown {
     applied: Vec<Applied>,
     /// The first so many of these are the first changes of the log, whole.
     solid: usize,
+    /// Something that was written to the present state failed for lack of memory.
+    ran_out: bool,
 }
 
 /// A change on the view.
@@ -130,6 +132,8 @@ impl Disk {
         self.end_crash();
         let timeline = self.timeline()?;
         let planned = plan(&timeline, spec);
+        // What is written to states was left room for.
+        self.store.hold_back(false);
         self.crash = Some(Shown {
             view: self.view()?,
             atomic_bytes,
@@ -138,6 +142,7 @@ impl Disk {
             changes: timeline.changes.iter().map(|change| change.entry).collect(),
             applied: Vec::new(),
             solid: 0,
+            ran_out: false,
         });
         Ok(planned.coverage)
     }
@@ -163,8 +168,16 @@ impl Disk {
     /// As [`Disk::next_crash`].
     pub fn show_crash(&mut self, state: &CrashState) -> Result<(), DiskError> {
         let shown = self.crash.as_mut().ok_or(DiskError::NoCrash)?;
+        shown.ran_out = false;
         let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
         Ok(shown.show(state, recorder, &mut self.store)?)
+    }
+
+    /// Whether something that was written to the state that is shown failed for lack of memory: what is made of it then
+    /// says nothing of who wrote. False where no state is shown.
+    #[must_use]
+    pub fn state_ran_out(&self) -> bool {
+        self.crash.as_ref().is_some_and(|shown| shown.ran_out)
     }
 
     /// Shows what the disk holds again. Nothing happens where no states are shown.
@@ -172,6 +185,7 @@ impl Disk {
         if let Some(shown) = self.crash.take() {
             // The view exists as long as this does.
             let _ = self.store.delete_view(shown.view);
+            self.store.hold_back(self.recorder.is_some());
         }
     }
 
@@ -193,7 +207,13 @@ impl Disk {
             (Operation::Discard | Operation::Zero, _) => self.store.zero_view(view, offset, length),
             (Operation::Flush | Operation::Read | Operation::Write, _) => Ok(()),
         };
-        done.map_err(|error| error.io())
+        done.map_err(|error| {
+            let failed = error.io();
+            if let Some(shown) = &mut self.crash {
+                shown.ran_out |= failed == IoError::Space;
+            }
+            failed
+        })
     }
 
     /// The self-describing blocks and the flushes of the log. Cost: every byte in the log is read.

@@ -70,6 +70,13 @@ impl Disk {
         Ok(recorder.log.len())
     }
 
+    /// Whether nothing more is logged, because the log or what it holds took the most memory that it may: changes fail
+    /// since then.
+    #[must_use]
+    pub fn is_log_full(&self) -> bool {
+        self.recorder.as_ref().is_some_and(Recorder::is_full)
+    }
+
     /// The log with the data of its writes, from its beginning.
     ///
     /// # Errors

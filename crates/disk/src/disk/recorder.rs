@@ -16,8 +16,10 @@ pub(super) struct Recorder {
     journal: Journal,
     /// Most memory for both.
     limit_bytes: u64,
-    /// The limit was reached when it was last looked at.
+    /// The limit was reached when it was last looked at, or the store has no room.
     full: bool,
+    /// The entry that comes next is the last.
+    closing: bool,
     /// What the disk held when the log began.
     pub base: SnapshotId,
     /// The pieces of the request that is being done: kept so that no request allocates.
@@ -25,7 +27,9 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
+    /// Of a disk whose store leaves room for crash states meanwhile.
     pub fn new(store: &mut Store, block_bytes: u32, limit_bytes: u64) -> Self {
+        store.hold_back(true);
         let geometry = Geometry { size_bytes: store.size_bytes(), block_bytes };
         let (log, journal) = (Log::new(geometry), Journal::default());
         Self {
@@ -33,6 +37,7 @@ impl Recorder {
             journal,
             limit_bytes,
             full: false,
+            closing: false,
             base: store.snapshot(),
             scratch: Vec::with_capacity(256),
         }
@@ -41,6 +46,11 @@ impl Recorder {
     /// Whether nothing more is logged.
     pub const fn is_full(&self) -> bool {
         self.full
+    }
+
+    /// The store has no room for what is being done: nothing is logged after it, so that the log is complete up to there.
+    pub const fn close(&mut self) {
+        self.closing = true;
     }
 
     /// Adds an entry, with the pieces that were collected for it.
@@ -55,9 +65,8 @@ impl Recorder {
         };
         self.scratch.clear();
         self.log.push(&Entry { payload, ..entry });
-        if self.log.len().is_multiple_of(BETWEEN_LOOKS) {
-            self.full = self.stat().memory_bytes > self.limit_bytes;
-        }
+        let is_due = self.log.len().is_multiple_of(BETWEEN_LOOKS);
+        self.full = self.closing || (is_due && self.stat().memory_bytes > self.limit_bytes);
     }
 
     /// What an entry put on the disk. One that failed for lack of space did a part of it.
@@ -86,6 +95,7 @@ impl Recorder {
 
     /// Lets go of everything that only the log holds.
     pub fn release(self, store: &mut Store) {
+        store.hold_back(false);
         for pieces in self.journal.pieces() {
             store.release(pieces);
         }

@@ -74,13 +74,15 @@ handlers! { shared:
         shared.gate.with(|disk| disk.store_mut().delete_snapshot(snapshot)).map_err(store_refusal)?;
     StartLog => shared.gate.with(Disk::start_log);
     EndLog => shared.gate.with(Disk::end_log).then_some(()).ok_or_else(|| refusal(&DiskError::NoLog))?;
-    Mark { name } => Marked {
-        position: shared.gate.with(|disk| disk.mark(&name)).map_err(|error| refusal(&error))?,
+    Mark { name } => {
+        let mark = |disk: &mut Disk| Ok(Marked { position: disk.mark(&name)?, full: disk.is_log_full() });
+        shared.gate.with(mark).map_err(|error| refusal(&error))?
     };
     Blocks => shared.gate.with(Disk::block_log).map_err(|error| refusal(&error))?;
     BeginCrash { spec } => shared.gate.with(|disk| disk.begin_crash(&spec)).map_err(|error| refusal(&error))?;
     NextCrash => shared.gate.with(Disk::next_crash).map_err(|error| refusal(&error))?;
     ShowCrash { state } => shared.gate.with(|disk| disk.show_crash(&state)).map_err(|error| refusal(&error))?;
+    StateRanOut => shared.gate.with(|disk| disk.state_ran_out());
     EndCrash => shared.gate.with(Disk::end_crash);
     SaveLog { file, without_data } => log_save::save(&shared.gate, &file, !without_data)
         .map_err(|error| Refusal::because(&error, error.hint()))?;

@@ -107,7 +107,9 @@ pub(crate) struct Arena {
     pub(super) packed_bytes: usize,
     pub(super) in_file: usize,
     pages: u64,
-    pub(super) limit_groups: Option<usize>,
+    limit_groups: Option<usize>,
+    /// The last eighth of it is left for later.
+    pub(super) held_back: bool,
     pub(super) pack_above: usize,
     pub(super) packer: Packer,
     /// How often in a row packing was not worth it: the next tries wait for the longer.
@@ -136,6 +138,7 @@ impl Arena {
             pages: 0,
             // Two: the one that is written and one to bring back.
             limit_groups: memory_bytes.map(|bytes| groups_of(bytes).max(2)),
+            held_back: false,
             pack_above: groups_of(pack_above_bytes),
             packer: Packer::new()?,
             refusals: Refusals::default(),
@@ -144,6 +147,12 @@ impl Arena {
         };
         arena.reserve(groups_of(reserve_bytes))?;
         Ok(arena)
+    }
+
+    /// Groups that may be in memory.
+    pub(super) fn limit(&self) -> Option<usize> {
+        let held_back = |groups: usize| if self.held_back { groups.div_ceil(8) } else { 0 };
+        self.limit_groups.map(|groups| (groups - held_back(groups)).max(2))
     }
 
     /// Touches the memory of so many groups.

@@ -51,7 +51,7 @@ impl Arena {
                 None => break,
             };
         }
-        while self.limit_groups.is_some_and(|limit| self.taken() >= limit) {
+        while self.limit().is_some_and(|limit| self.taken() >= limit) {
             self.shrink()?;
         }
         Ok(())

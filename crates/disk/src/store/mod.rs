@@ -139,6 +139,11 @@ impl Store {
         self.size_bytes
     }
 
+    /// Whether writes leave the last eighth of the memory limit alone, for what has to be written later.
+    pub const fn hold_back(&mut self, held_back: bool) {
+        self.pool.arena.held_back = held_back;
+    }
+
     /// Reads from a byte on.
     ///
     /// # Errors

@@ -33,8 +33,8 @@ pub type IsOver<'a> = &'a mut dyn FnMut(u64) -> bool;
 /// Runs the load on a virtual disk that keeps a log, and says what it acknowledged where in the log.
 ///
 /// # Errors
-/// There is no virtual disk below, or it keeps no log; the program cannot be started, or fails; it
-/// acknowledges more than is kept.
+/// There is no virtual disk below, or it keeps no log; the program cannot be started, or fails while there is room in
+/// the log, with which it is ended; it acknowledges more than is kept.
 pub fn run_load(
     program: &ProgramSpec,
     directory: &Anchor,
@@ -70,24 +70,34 @@ pub(super) fn run_noting(
     let disk = disk.ok_or_else(|| CrashError::NoDisk { path: directory.path().display().to_string() })?;
     disk.ask(call::Mark { name: "load".to_owned() })?;
     let before = counts(&disk)?;
-    let mut reader =
-        Reader { disk: &disk, acknowledged: Vec::new(), bytes: 0, error: None, over: false, is_over, answer };
+    let mut reader = Reader {
+        disk: &disk,
+        acknowledged: Vec::new(),
+        bytes: 0,
+        error: None,
+        over: false,
+        full: false,
+        is_over,
+        answer,
+    };
     let argv = what.argv.join(" ");
     let ended = run(children, what, &mut reader);
     let Reader { acknowledged, error, over, .. } = reader;
-    if let Some(error) = error {
-        return Err(error);
-    }
-    let ended = ended?;
     let after = counts(&disk)?;
-    disk.ask(call::Mark { name: "load ended".to_owned() })?;
-    if let Some(status) = ended.status.filter(|status| *status != 0) {
+    // A program that meets the end of the log fails because of it, in its own way.
+    let full = disk.ask(call::Mark { name: "load ended".to_owned() })?.full;
+    let failed = error.map_or(Ok(()), Err);
+    let ended = match failed.and(ended.map_err(CrashError::from)) {
+        Err(_) if full => Ended::default(),
+        ended => ended?,
+    };
+    if let Some(status) = ended.status.filter(|status| *status != 0 && !full) {
         return Err(CrashError::Load { argv, status, said: said(&ended) });
     }
     Ok(ProgramRun {
         acknowledged,
         left: ended.left,
-        timed_out: ended.status.is_none() && !over,
+        timed_out: ended.status.is_none() && !over && !full,
         stopped: over,
         flushes: after.0.saturating_sub(before.0),
         changes: after.1.saturating_sub(before.1),
@@ -109,6 +119,8 @@ struct Reader<'a> {
     bytes: usize,
     error: Option<CrashError>,
     over: bool,
+    /// The log is: what the program says from now on may not be in it.
+    full: bool,
     is_over: IsOver<'a>,
     answer: Answer<'a>,
 }
@@ -121,8 +133,11 @@ impl Reader<'_> {
         }
         let mut name = format!("{ACKNOWLEDGES}{text}").replace(char::is_control, " ");
         name.truncate(name.floor_char_boundary(LONGEST_MARK));
-        let position = self.disk.ask(call::Mark { name })?.position;
-        self.acknowledged.push(Acknowledgement { text: text.to_owned(), position });
+        let marked = self.disk.ask(call::Mark { name })?;
+        self.full = marked.full;
+        if !self.full {
+            self.acknowledged.push(Acknowledgement { text: text.to_owned(), position: marked.position });
+        }
         Ok(())
     }
 }
@@ -143,7 +158,7 @@ impl Watch for Reader<'_> {
 
     fn is_over(&mut self) -> bool {
         self.over = (self.is_over)(wide(self.acknowledged.len()));
-        self.over
+        self.over || self.full
     }
 }
 

@@ -73,10 +73,11 @@ fn own<'a>(found: &'a FoundTree, root: &str) -> Cow<'a, FoundTree> {
     Cow::Owned(own.map(|(name, what)| (name.clone(), what.clone())).collect())
 }
 
-/// Does the operations of every part at once. `is_script`: none may be left out.
+/// Does the operations of every part at once. `is_script`: none may be left out. When the disk's log is full, each
+/// thread stops, with the operation that it was at as one that did not return.
 ///
 /// # Errors
-/// An operation fails; there is no virtual disk below, or it keeps no log.
+/// An operation fails while there is room in the log; there is no virtual disk below, or it keeps no log.
 pub fn run(parts: &[Generated], is_script: bool, directory: &Anchor) -> Result<Histories, CrashError> {
     let disk = VirtualDisk::under(directory.path());
     let disk = disk.ok_or_else(|| CrashError::NoDisk { path: directory.path().display().to_string() })?;
@@ -110,14 +111,20 @@ fn run_part(
     let mut ticks = Vec::new();
     for operation in &part.operations {
         let before = tick();
-        match perform(directory, history.now(), operation) {
-            Ok(Done::Yes) => ticks.push((before, tick())),
+        let done = perform(directory, history.now(), operation);
+        match done {
             Ok(Done::No) if is_script => return Err(CrashError::unknown(operation)),
             Ok(Done::No) => continue,
-            Err(errno) => return Err(CrashError::operation(operation)(errno)),
+            Ok(Done::Yes) | Err(_) => ticks.push((before, tick())),
         }
-        let position = disk.ask(call::Mark { name: operation.to_string() })?.position;
-        history.push(operation, position);
+        let marked = disk.ask(call::Mark { name: operation.to_string() })?;
+        if marked.full {
+            // Whatever it said, what it did may not be in the log; no cut is after the log's end.
+            history.push(operation, marked.position.saturating_add(1));
+            break;
+        }
+        done.map_err(CrashError::operation(operation))?;
+        history.push(operation, marked.position);
     }
     Ok(Ran { root: part.root.clone(), history, ticks })
 }

@@ -36,6 +36,11 @@ pub enum CrashError {
         /// The limit.
         seconds: u64,
     },
+    /// What recovery, the load's check or the file system's own program wrote to a state did not fit.
+    #[error(
+        "the disk's memory was full while a crash state was tried, so that what was written to it failed"
+    )]
+    NoRoom,
     /// The folder for a failing state is there.
     #[error("{} exists", path.display())]
     Exists {
@@ -74,7 +79,7 @@ impl Explain for CrashError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Mount { .. } | Self::Exists { .. } => EXIT_USAGE,
-            Self::Check { .. } | Self::Slow { .. } | Self::Keep { .. } => EXIT_FAILED,
+            Self::Check { .. } | Self::Slow { .. } | Self::Keep { .. } | Self::NoRoom => EXIT_FAILED,
             Self::Log(_) => EXIT_INTERNAL,
             Self::FileSystem(error) => error.exit_code(),
             Self::Volume(error) => error.exit_code(),
@@ -93,6 +98,9 @@ impl Explain for CrashError {
                     .to_owned(),
             ),
             Self::Slow { .. } => Some("give it more time with --check-timeout".to_owned()),
+            Self::NoRoom => Some(
+                "give it more with `--memory`, or `--spill` a folder; in a study `volume.memory` or `volume.spill`".to_owned(),
+            ),
             Self::Exists { .. } => Some("name a folder that does not exist, in one that does".to_owned()),
             Self::Keep { .. } | Self::Log(_) => None,
             Self::FileSystem(error) => Explain::hint(error),

@@ -133,10 +133,11 @@ impl CrashRun {
             program: self.work.report(&done),
             operations: wide(done.steps.len()),
             interrupted: done.program.as_ref().is_some_and(|program| program.stopped),
+            log_full: end.full,
             ..CrashReport::untried(self.states.clone(), coverage)
         };
-        if done.program.is_some() && !report.interrupted {
-            program::check_end(self, place, end)?;
+        if done.program.is_some() && !report.interrupted && !end.full {
+            program::check_end(self, place, end.position)?;
         }
         let worst = self.try_all(place, &mut report, watch)?;
         if let Some((state, attempt)) = worst {
@@ -243,7 +244,12 @@ impl CrashRun {
             check: fsck.map(|fsck| fsck.argv().to_vec()),
             check_timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         };
-        self.work.judge(place, attempt)
+        let judged = self.work.judge(place, attempt);
+        let is_kept = judged.as_ref().is_ok_and(|attempt| attempt.class == CrashClass::Ok);
+        if !is_kept && place.ask(disk_call::StateRanOut)? {
+            return Err(CrashError::NoRoom);
+        }
+        judged
     }
 }
 

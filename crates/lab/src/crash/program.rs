@@ -5,7 +5,7 @@ use fsage_disk::log::stream::Item;
 use fsage_disk::log::{Entry, Filter, LogError};
 use fsage_disk::request::Operation;
 use fsage_model::crash::{CrashKind, CrashState, CutFate, CutRequest, Failing, ProgramRun};
-use fsage_model::disk::call as disk_call;
+use fsage_model::disk::call::{self as disk_call, Marked};
 use fsage_model::protocol::{Call, Event};
 
 use super::{Bench, CrashError, CrashRun, SHOWN, Watch};
@@ -35,9 +35,9 @@ pub(super) fn run(
     Ok(run)
 }
 
-/// The position of the log when the load had ended and the volume was unmounted.
-pub(super) fn end(place: &Bench<'_>) -> Result<u64, CrashError> {
-    Ok(place.ask(disk_call::Mark { name: "unmounted".to_owned() })?.position)
+/// The end of the log, when the load had ended and the volume was unmounted.
+pub(super) fn end(place: &Bench<'_>) -> Result<Marked, CrashError> {
+    Ok(place.ask(disk_call::Mark { name: "unmounted".to_owned() })?)
 }
 
 /// The check has to accept what the load left where nothing was cut: else its word is worth nothing.

@@ -206,6 +206,14 @@ pub(super) enum TrialError {
         /// The stage.
         stage: String,
     },
+    /// The load of a stage of power cuts is longer than its disk can remember.
+    #[error(
+        "stage `{stage}`: the load was stopped, because the disk's memory was full with the requests of its log"
+    )]
+    LogFull {
+        /// Its name.
+        stage: String,
+    },
     /// The kernel reported a bug of its own while it mounted a crash state; ends the run.
     #[error("the kernel reported a bug of its own: {said}")]
     Kernel {
@@ -276,6 +284,7 @@ impl TrialError {
             | Self::Target(_)
             | Self::Interrupted => true,
             Self::NoDisk { .. }
+            | Self::LogFull { .. }
             | Self::Kernel { .. }
             | Self::InTheWay { .. }
             | Self::Lease(_)
@@ -339,7 +348,7 @@ impl TrialError {
             Self::Lease(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
             Self::Kernel { .. } | Self::InTheWay { .. } | Self::Damaged(_) | Self::Unclean(_) => EXIT_DAMAGE,
-            Self::Interrupted => EXIT_FAILED,
+            Self::LogFull { .. } | Self::Interrupted => EXIT_FAILED,
         }
     }
 
@@ -364,6 +373,10 @@ impl TrialError {
             Self::Remedy(e) => e.hint(),
             Self::Crash(e) => e.hint(),
             Self::NoDisk { .. } => Some("give the volume a `medium`".to_owned()),
+            Self::LogFull { .. } => Some(
+                "give the volume more `memory` or a `spill` folder, make the load shorter, or run fewer trials at a time (`--jobs`)"
+                    .to_owned(),
+            ),
             Self::InTheWay { .. } => Some(
                 "no program of fsage leaves it: an image of the store was changed, or the program was killed; remove the store's `images` \
                  and run it again"

@@ -74,6 +74,10 @@ pub struct CrashReport {
     pub oops: bool,
     /// It was ended before all planned states were tried.
     pub interrupted: bool,
+    /// The request log, with the data that was overwritten, took the most memory that the disk may have: the load was
+    /// stopped there, and states up to there were tried.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log_full: bool,
     /// Wall time of trying the states, in nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -108,6 +112,7 @@ impl CrashReport {
             problems: Vec::new(),
             oops: false,
             interrupted: false,
+            log_full: false,
             elapsed_ns: 0,
         }
     }

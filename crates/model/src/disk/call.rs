@@ -159,6 +159,9 @@ calls! {
         /// Which.
         state: CrashState,
     } -> ();
+    /// Whether something that was written to the state that is shown failed because the disk's memory was full, which
+    /// is no fault of who wrote it.
+    StateRanOut -> bool;
     /// Show what the disk holds again.
     EndCrash -> ();
     /// Write the log, as long as it is now, to a file that does not exist yet. Requests continue meanwhile.
@@ -192,6 +195,9 @@ pub struct Kept {
 pub struct Marked {
     /// Requests in the log before it.
     pub position: u64,
+    /// The log or what it holds took the most memory that it may: nothing more is logged, and changes fail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
 
 /// Name of a snapshot.

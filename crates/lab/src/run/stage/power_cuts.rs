@@ -54,6 +54,9 @@ impl Stage for PowerCutsStage {
         if report.interrupted {
             return Err(TrialError::Interrupted);
         }
+        if report.log_full {
+            return Err(TrialError::LogFull { stage: self.name.clone() });
+        }
         let oops = report.oops.then(|| {
             let failing = report.failing.iter().flat_map(|failing| &failing.kernel);
             failing.cloned().collect::<Vec<_>>().join("; ")
