@@ -149,7 +149,7 @@ fn side_by_side_gives_what_one_after_the_other_gives() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
-    let before = settings();
+    let before = support::at_rest(settings);
     let (mut single, mut double) = (Vec::new(), Vec::new());
     let mut far = vec!["there were no two runs".to_owned()];
     while !far.is_empty() && double.len() < RUNS {
@@ -182,7 +182,7 @@ fn side_by_side_gives_what_one_after_the_other_gives() {
         far = apart(&times(&single), &times(&double));
     }
     assert!(far.is_empty(), "in {RUNS} runs of each kind these were never the same: {far:#?}");
-    assert_eq!(settings(), before);
+    support::comes_back(settings, &before);
     assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
 }
 
@@ -208,7 +208,7 @@ fn what_two_trials_hold_is_put_back_once_after_a_kill_and_the_run_resumes() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
-    let before = settings();
+    let before = support::at_rest(settings);
     if before[2].trim() == "0" {
         return support::skip("somebody else holds this host's timers");
     }
@@ -218,12 +218,12 @@ fn what_two_trials_hold_is_put_back_once_after_a_kill_and_the_run_resumes() {
     let store = scratch.path().join("store");
     let output = fsage(&scratch).arg("clean").arg(&store).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(settings(), before);
+    support::comes_back(settings, &before);
     assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
     let output = study(&scratch, "store", 2).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(results(&store).len(), 4);
-    assert_eq!(settings(), before);
+    support::comes_back(settings, &before);
 }
 
 #[test]
@@ -233,17 +233,50 @@ fn a_signal_ends_both_trials_and_releases_everything() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
-    let before = settings();
+    let before = support::at_rest(settings);
     if before[2].trim() == "0" {
         return support::skip("somebody else holds this host's timers");
     }
     let mut lab = started(&scratch);
     kill_process(Pid::from_child(&lab), Signal::INT).unwrap();
     assert!(!lab.wait().unwrap().success());
-    assert_eq!(settings(), before);
+    support::comes_back(settings, &before);
     assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
     let left = fsage_lab::lease::left_over().into_iter().find(|left| left.store.starts_with(scratch.path()));
     assert_eq!(left, None);
+}
+
+/// Runs whose journals are in different folders see what the other has set: whichever ends first, what was there before both is
+/// there after both.
+#[test]
+fn runs_with_folders_of_their_own_put_the_hosts_settings_back() {
+    if !possible() {
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let (first, second) = (Scratch::new(), Scratch::new());
+    let before = support::at_rest(settings);
+    let hold = |scratch: &Scratch, jobs| {
+        let mut lab =
+            study(scratch, "store", jobs).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for("a run to hold the host's workqueues", || {
+            assert!(lab.try_wait().unwrap().is_none(), "the run ended");
+            journal(scratch).contains("cpumask")
+        });
+        lab
+    };
+    let mut one = hold(&first, 1);
+    let mut other = hold(&second, 2);
+    assert!(journal(&first).contains("cpumask"), "both hold it");
+    // The first to come is the first to go.
+    kill_process(Pid::from_child(&one), Signal::INT).unwrap();
+    assert!(!one.wait().unwrap().success());
+    kill_process(Pid::from_child(&other), Signal::INT).unwrap();
+    assert!(!other.wait().unwrap().success());
+    support::comes_back(settings, &before);
+    for scratch in [&first, &second] {
+        assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
+    }
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn what_was_changed_is_given_back_also_after_a_kill() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
-    let before = settings();
+    let before = support::at_rest(settings);
     if before[1].trim() == "0" {
         return support::skip("somebody else holds this host's timers");
     }
@@ -142,6 +142,6 @@ fn what_was_changed_is_given_back_also_after_a_kill() {
     clean.env("FSAGE_AGENT", agent()).env("FSAGE_RUNTIME_DIR", scratch.path().join("runtime"));
     let output = clean.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(settings(), before);
+    support::comes_back(settings, &before);
     assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
 }

@@ -147,6 +147,29 @@ pub fn ready_to_be_killed() -> ! {
     }
 }
 
+/// What settings of the host are while no other fsage holds them: tests of another lane change them too. The first one is the mask
+/// of the processors of workqueues, which names every processor then. On a host where it never does, what it is after a while.
+pub fn at_rest(read: impl Fn() -> Vec<String>) -> Vec<String> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let all = |mask: &str| {
+        let digits = mask.chars().filter_map(|digit| digit.to_digit(16));
+        digits.map(|digit| digit.count_ones()).sum::<u32>() >= u32::try_from(processors).unwrap()
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let now = read();
+        if all(&now[0]) || Instant::now() >= deadline {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// They come back to what they were, when other lanes' tests have ended what they do.
+pub fn comes_back(read: impl Fn() -> Vec<String>, before: &[String]) {
+    wait_for(&format!("the host's settings to be {before:?}"), || read() == before);
+}
+
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {

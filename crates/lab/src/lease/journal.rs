@@ -26,14 +26,11 @@ use super::error::LeaseError;
 use super::object::Object;
 use super::place::Trusted;
 use super::record::{Lease, LeaseRecord, LeaseState, Opened};
-use super::state;
+use super::{host, state};
 use crate::target::Session;
 
 /// What journals were called that lay in stores.
 const IN_STORE: &str = "leases.jsonl";
-
-/// The lock that is held while a setting is taken or released.
-const SETTINGS: &str = "settings.lock";
 
 /// Names a lease within its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -259,10 +256,7 @@ impl Journal {
     /// # Errors
     /// The lock cannot be had.
     pub(super) fn hold_settings(&self) -> Result<File, LeaseError> {
-        let file = state::open(&self.shared.directory, SETTINGS, true)?;
-        let path = self.shared.directory.path().join(SETTINGS);
-        file.lock().map_err(|source| LeaseError::Journal { what: "lock", path, source })?;
-        Ok(file)
+        host::hold(&self.shared.directory)
     }
 
     /// What is locked while a directory that several branches may have is made or removed.
@@ -280,15 +274,20 @@ impl Journal {
         self.ledger().outstanding.iter().filter(|record| !own(record)).cloned().collect()
     }
 
-    /// The leases that other branches and other labs of this boot have on a setting.
+    /// The leases that other branches and other labs of this boot have on a setting, wherever these keep their journals.
     pub(super) fn others_on(&self, path: &Path) -> Vec<LeaseRecord> {
         let boot = boot_id();
-        let names = state::names(&self.shared.directory).unwrap_or_default();
-        let others = names.into_iter().filter(|name| *name != self.shared.name);
-        let labs = others.filter_map(|name| Self::peek(&self.shared.directory, &name).ok());
+        let peek = |directory: &Trusted, but: Option<&str>| {
+            let names = state::names(directory).unwrap_or_default().into_iter();
+            let names = names.filter(|name| Some(name.as_str()) != but);
+            let labs = names.filter_map(|name| Self::peek(directory, &name).ok());
+            labs.flat_map(|content| content.outstanding).collect::<Vec<LeaseRecord>>()
+        };
+        let elsewhere = host::others(&self.shared.directory);
         self.of_other_branches()
             .into_iter()
-            .chain(labs.flat_map(|content| content.outstanding))
+            .chain(peek(&self.shared.directory, Some(&self.shared.name)))
+            .chain(elsewhere.iter().flat_map(|directory| peek(directory, None)))
             .filter(|record| matches!(&record.lease, Lease::Setting { path: other, .. } if other == path))
             .filter(|record| record.boot_id == boot)
             .collect()

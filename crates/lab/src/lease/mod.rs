@@ -15,6 +15,7 @@
 mod clean;
 pub mod disk;
 mod error;
+mod host;
 mod journal;
 mod notice;
 mod object;

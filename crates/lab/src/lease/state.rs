@@ -136,11 +136,16 @@ pub(super) fn journals() -> Result<Vec<Found>, LeaseError> {
 
 /// Names of the journals in a directory, sorted.
 pub(super) fn names(directory: &Trusted) -> io::Result<Vec<String>> {
+    names_with(directory, SUFFIX)
+}
+
+/// Names in a directory that end in `suffix`, sorted.
+pub(super) fn names_with(directory: &Trusted, suffix: &str) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
         if let Some(name) = OsStr::from_bytes(entry.file_name().to_bytes()).to_str()
-            && name.ends_with(SUFFIX)
+            && name.ends_with(suffix)
         {
             names.push(name.to_owned());
         }
