@@ -184,7 +184,7 @@ pub(crate) fn run(args: &CrashArgs, terminal: &Terminal) -> Result<u8, Problem> 
         terminal.result(&words(&report))?;
     }
     Ok(match report.damaged() {
-        0 if report.interrupted || report.undecided() > 0 => EXIT_FAILED,
+        0 if report.interrupted || report.no_room || report.undecided() > 0 => EXIT_FAILED,
         0 => EXIT_OK,
         _ => EXIT_DAMAGE,
     })
@@ -376,14 +376,32 @@ fn survival(report: &CrashReport) -> String {
             "  the kernel reported a bug of its own and the run ended there: reboot before anything else\n",
         );
     }
-    if report.log_full {
-        words.push_str(
-            "  the disk's memory was full: the load was stopped there, and only states up to there were tried\n  \
-             for more: `--memory`, or a shorter load\n",
-        );
-    }
     if report.interrupted {
         let _ = writeln!(words, "  ended after {} of {} states", report.tried, report.coverage.planned);
+    }
+    words + &memory(report)
+}
+
+/// What the disk had no memory for.
+fn memory(report: &CrashReport) -> String {
+    let mut words = String::new();
+    if report.log_full {
+        words.push_str(
+            "  the disk's memory was full: the load was stopped there, and only states up to there were tried\n",
+        );
+        if report.program.is_some() {
+            words.push_str("  so the check was not tried on a volume without a power cut\n");
+        }
+    }
+    if report.no_room {
+        let _ = writeln!(
+            words,
+            "  ended after {} of {} states: the disk's memory had no room for what was written to the next one, which is not judged",
+            report.tried, report.coverage.planned
+        );
+    }
+    if report.log_full || report.no_room {
+        words.push_str("  for more: `--memory`, `--spill` or a shorter load\n");
     }
     words
 }

@@ -128,6 +128,8 @@ pub struct Disk {
     /// The crash states that are shown in the place of the contents.
     crash: Option<Shown>,
     log_limit_bytes: u64,
+    /// Of the store's memory, for crash states of the log.
+    room_left: bool,
     faults: Faults,
     /// Requests that came so far.
     number: u64,
@@ -161,6 +163,7 @@ impl Disk {
             recorder: None,
             crash: None,
             log_limit_bytes: u64::MAX,
+            room_left: false,
             faults: Faults::default(),
             number: 0,
             passage: Vec::new(),
@@ -533,6 +536,7 @@ mod tests {
         let options = DiskOptions { store, ..DiskOptions::new(64 << 20) };
         let mut disk = Disk::new(&options, Box::new(Ram)).unwrap();
         disk.start_log();
+        disk.leave_room(true);
         let (mut random, mut written, mut data) = (1_u64, 0, vec![0_u8; 1 << 20]);
         let failed = loop {
             data.as_chunks_mut::<8>().0.iter_mut().for_each(|word| {

@@ -189,7 +189,7 @@ pub enum FormatChoice {
 
 pub(super) fn run(command: &LogCommand, terminal: &Terminal) -> Result<u8, Problem> {
     match command {
-        LogCommand::Start(args) => ask(&args.name, call::StartLog, terminal)?,
+        LogCommand::Start(args) => ask(&args.name, call::StartLog { for_states: false }, terminal)?,
         LogCommand::Stop(args) => ask(&args.name, call::EndLog, terminal)?,
         LogCommand::Mark(args) => mark(args, terminal)?,
         LogCommand::Save(args) => save(args, terminal)?,

@@ -185,7 +185,7 @@ impl Disk {
         if let Some(shown) = self.crash.take() {
             // The view exists as long as this does.
             let _ = self.store.delete_view(shown.view);
-            self.store.hold_back(self.recorder.is_some());
+            self.store.hold_back(self.room_left);
         }
     }
 

@@ -40,9 +40,16 @@ impl Disk {
         self.recorder = Some(recorder);
     }
 
+    /// Whether the last eighth of the memory is left, while the log is kept, for what will be written to crash states.
+    pub const fn leave_room(&mut self, left: bool) {
+        self.room_left = left;
+        self.store.hold_back(left);
+    }
+
     /// Drops the log and what only it held. Views stay where they are. False if none was kept.
     pub fn end_log(&mut self) -> bool {
         self.end_crash();
+        self.leave_room(false);
         let recorder = self.recorder.take();
         let kept = recorder.is_some();
         if let Some(recorder) = recorder {

@@ -27,9 +27,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Of a disk whose store leaves room for crash states meanwhile.
     pub fn new(store: &mut Store, block_bytes: u32, limit_bytes: u64) -> Self {
-        store.hold_back(true);
         let geometry = Geometry { size_bytes: store.size_bytes(), block_bytes };
         let (log, journal) = (Log::new(geometry), Journal::default());
         Self {
@@ -90,12 +88,11 @@ impl Recorder {
 
     pub fn stat(&self) -> LogStat {
         let memory_bytes = self.log.memory_bytes() + self.journal.memory_bytes();
-        LogStat { entries: self.log.len(), memory_bytes }
+        LogStat { entries: self.log.len(), memory_bytes, full: self.full }
     }
 
     /// Lets go of everything that only the log holds.
     pub fn release(self, store: &mut Store) {
-        store.hold_back(false);
         for pieces in self.journal.pieces() {
             store.release(pieces);
         }

@@ -72,7 +72,10 @@ handlers! { shared:
     Revert { snapshot } => shared.gate.with(|disk| disk.revert(snapshot)).map_err(store_refusal)?;
     DeleteSnapshot { snapshot } =>
         shared.gate.with(|disk| disk.store_mut().delete_snapshot(snapshot)).map_err(store_refusal)?;
-    StartLog => shared.gate.with(Disk::start_log);
+    StartLog { for_states } => shared.gate.with(|disk| {
+        disk.start_log();
+        disk.leave_room(for_states);
+    });
     EndLog => shared.gate.with(Disk::end_log).then_some(()).ok_or_else(|| refusal(&DiskError::NoLog))?;
     Mark { name } => {
         let mark = |disk: &mut Disk| Ok(Marked { position: disk.mark(&name)?, full: disk.is_log_full() });

@@ -33,8 +33,8 @@ pub type IsOver<'a> = &'a mut dyn FnMut(u64) -> bool;
 /// Runs the load on a virtual disk that keeps a log, and says what it acknowledged where in the log.
 ///
 /// # Errors
-/// There is no virtual disk below, or it keeps no log; the program cannot be started, or fails while there is room in
-/// the log, with which it is ended; it acknowledges more than is kept.
+/// There is no virtual disk below, or it keeps no log; the program cannot be started, or fails; it acknowledges more
+/// than is kept. When the log is full the program is ended, and that it fails is no error.
 pub fn run_load(
     program: &ProgramSpec,
     directory: &Anchor,
@@ -83,14 +83,14 @@ pub(super) fn run_noting(
     let argv = what.argv.join(" ");
     let ended = run(children, what, &mut reader);
     let Reader { acknowledged, error, over, .. } = reader;
-    let after = counts(&disk)?;
-    // A program that meets the end of the log fails because of it, in its own way.
     let full = disk.ask(call::Mark { name: "load ended".to_owned() })?.full;
-    let failed = error.map_or(Ok(()), Err);
-    let ended = match failed.and(ended.map_err(CrashError::from)) {
-        Err(_) if full => Ended::default(),
-        ended => ended?,
+    let ended = match (error, ended) {
+        // What is written to a program that the full disk has ended meets nobody.
+        (Some(CrashError::Host(HostError::File { .. })), _) if full => Ended::default(),
+        (Some(error), _) => return Err(error),
+        (None, ended) => ended?,
     };
+    let after = counts(&disk)?;
     if let Some(status) = ended.status.filter(|status| *status != 0 && !full) {
         return Err(CrashError::Load { argv, status, said: said(&ended) });
     }
@@ -158,6 +158,9 @@ impl Watch for Reader<'_> {
 
     fn is_over(&mut self) -> bool {
         self.over = (self.is_over)(wide(self.acknowledged.len()));
+        // A program that acknowledges nothing would go on against a disk that refuses everything.
+        let stat = self.disk.ask(call::Stat).ok();
+        self.full |= stat.and_then(|stat| stat.disk.log).is_some_and(|log| log.full);
         self.over || self.full
     }
 }

@@ -142,7 +142,7 @@ impl CrashRun {
         let worst = self.try_all(place, &mut report, watch)?;
         if let Some((state, attempt)) = worst {
             let lost_when_found = wide(state.lost.len());
-            let ended = report.oops || report.interrupted;
+            let ended = report.oops || report.interrupted || report.no_room;
             let (state, attempt) =
                 if ended { (state, attempt) } else { shrink::shrink(self, place, (state, attempt), watch)? };
             let mut failing = failing(state, attempt, lost_when_found, &done.steps, self.work.has_threads());
@@ -173,7 +173,7 @@ impl CrashRun {
         let prepared = self.work.prepare(place, self.states.seed);
         unmount(place)?;
         prepared?;
-        place.ask(disk_call::StartLog)?;
+        place.ask(disk_call::StartLog { for_states: true })?;
         mount(place)?;
         let done = self.work.perform(place, watch);
         unmount(place)?;
@@ -196,7 +196,14 @@ impl CrashRun {
             }
             let Some(shown) = place.ask(disk_call::NextCrash)? else { break };
             let inspected = self.check_every > 0 && shown.number.is_multiple_of(self.check_every);
-            let attempt = self.attempt(place, &shown.state, inspected)?;
+            let attempt = match self.attempt(place, &shown.state, inspected) {
+                // What was found so far stands.
+                Err(CrashError::NoRoom) => {
+                    report.no_room = true;
+                    break;
+                }
+                attempt => attempt?,
+            };
             report.add(&attempt);
             let taken = attempt.times;
             for (all, one) in times.iter_mut().zip([
@@ -245,7 +252,8 @@ impl CrashRun {
             check_timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         };
         let judged = self.work.judge(place, attempt);
-        let is_kept = judged.as_ref().is_ok_and(|attempt| attempt.class == CrashClass::Ok);
+        // A bug of the kernel is one, whatever made it come out.
+        let is_kept = judged.as_ref().is_ok_and(|attempt| attempt.oops || attempt.class == CrashClass::Ok);
         if !is_kept && place.ask(disk_call::StateRanOut)? {
             return Err(CrashError::NoRoom);
         }

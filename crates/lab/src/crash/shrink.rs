@@ -52,7 +52,10 @@ fn does_it_too(
     kind: DamageKind,
 ) -> Result<bool, CrashError> {
     place.ask(call::ShowCrash { state: simpler.clone() })?;
-    let attempt = run.attempt(place, &simpler, kind == DamageKind::Check || kind == DamageKind::Use)?;
+    let attempt = match run.attempt(place, &simpler, kind == DamageKind::Check || kind == DamageKind::Use) {
+        Err(CrashError::NoRoom) => return Ok(false),
+        attempt => attempt?,
+    };
     let alike = attempt.class == best.1.class && attempt.known.is_empty() == best.1.known.is_empty();
     let same = alike && attempt.damage.iter().any(|damage| damage.kind == kind);
     let is_better = same || attempt.oops;

@@ -274,28 +274,43 @@ impl Journal {
         self.ledger().outstanding.iter().filter(|record| !own(record)).cloned().collect()
     }
 
+    /// Says in which directory this journal is, before a setting is leased in it. The settings are held.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn list_directory(&self) -> Result<(), LeaseError> {
+        host::list(&self.shared.directory)
+    }
+
     /// The leases that other branches and other labs of this boot have on a setting, wherever these keep their journals.
     pub(super) fn others_on(&self, path: &Path) -> Vec<LeaseRecord> {
+        self.of_others(path, |_| true)
+    }
+
+    /// The same; `counts` says of the journals of another directory which are asked.
+    fn of_others(&self, path: &Path, counts: impl Fn(&Content) -> bool) -> Vec<LeaseRecord> {
         let boot = boot_id();
-        let peek = |directory: &Trusted, but: Option<&str>| {
+        let peek = |directory: &Trusted| {
             let names = state::names(directory).unwrap_or_default().into_iter();
-            let names = names.filter(|name| Some(name.as_str()) != but);
-            let labs = names.filter_map(|name| Self::peek(directory, &name).ok());
-            labs.flat_map(|content| content.outstanding).collect::<Vec<LeaseRecord>>()
+            names.filter_map(|name| Some((Self::peek(directory, &name).ok()?, name))).collect::<Vec<_>>()
         };
+        let here = peek(&self.shared.directory).into_iter().filter(|(_, name)| *name != self.shared.name);
         let elsewhere = host::others(&self.shared.directory);
+        let elsewhere = elsewhere.iter().flat_map(peek).filter(|(content, _)| counts(content));
+        let labs = here.chain(elsewhere).flat_map(|(content, _)| content.outstanding);
         self.of_other_branches()
             .into_iter()
-            .chain(peek(&self.shared.directory, Some(&self.shared.name)))
-            .chain(elsewhere.iter().flat_map(|directory| peek(directory, None)))
+            .chain(labs)
             .filter(|record| matches!(&record.lease, Lease::Setting { path: other, .. } if other == path))
             .filter(|record| record.boot_id == boot)
             .collect()
     }
 
-    /// The value that another branch or lab has a setting at.
+    /// The value that another branch or lab has a setting at. Of the labs in another directory the living ones count: what
+    /// a dead one left is put back by the next one there, and perhaps never.
     pub(super) fn value_of_others(&self, path: &Path) -> Option<String> {
-        self.others_on(path).into_iter().rev().find_map(|record| match record.lease {
+        let others = self.of_others(path, |content| !content.is_left());
+        others.into_iter().rev().find_map(|record| match record.lease {
             Lease::Setting { new, .. } => Some(new),
             _ => None,
         })
@@ -543,6 +558,15 @@ pub(super) struct Content {
     whole: usize,
     /// The last line that says whose it is.
     pub(super) opened: Option<Opened>,
+}
+
+impl Content {
+    /// Whether who wrote it is gone: the lab, or the server of the disk that it is of.
+    pub(super) fn is_left(&self) -> bool {
+        let boot = boot_id();
+        let is_dead = |opened: &Opened| !opened.lives(&boot) && super::disk::holds(&opened.store).is_none();
+        self.opened.as_ref().is_none_or(is_dead)
+    }
 }
 
 fn parse(bytes: &[u8]) -> Content {

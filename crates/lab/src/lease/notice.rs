@@ -37,9 +37,7 @@ fn look(found: Found) -> Option<LeftOver> {
     let content = found.peek().ok()?;
     let store = content.opened.as_ref()?.store.clone();
     let boot = boot_id();
-    if content.opened.as_ref().is_some_and(|opened| opened.lives(&boot))
-        || super::disk::holds(&store).is_some()
-    {
+    if !content.is_left() {
         return None;
     }
     if content.outstanding.is_empty() {

@@ -101,6 +101,7 @@ pub(crate) fn set(
     }
     let is_set = now == new;
     let old = first.unwrap_or_else(|| now.clone());
+    journal.list_directory()?;
     let id = journal.take(Lease::Setting { path: path.to_owned(), old: old.clone(), new: new.clone() })?;
     if is_set {
         return Ok(Some(Outcome::Set(id)));

@@ -78,6 +78,9 @@ pub struct CrashReport {
     /// stopped there, and states up to there were tried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_full: bool,
+    /// It ended because the disk's memory had no room for what was written to a state; that state is not judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_room: bool,
     /// Wall time of trying the states, in nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -113,6 +116,7 @@ impl CrashReport {
             oops: false,
             interrupted: false,
             log_full: false,
+            no_room: false,
             elapsed_ns: 0,
         }
     }

@@ -135,7 +135,11 @@ calls! {
         snapshot: SnapshotId,
     } -> ();
     /// Keep a log of every request from now on; one that was kept before is dropped.
-    StartLog -> ();
+    StartLog {
+        /// An eighth of the disk's memory is left for what will be written to crash states.
+        #[serde(default)]
+        for_states: bool,
+    } -> ();
     /// Drop the log.
     EndLog -> ();
     /// Give the present position in the log a name.

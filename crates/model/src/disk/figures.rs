@@ -40,6 +40,9 @@ pub struct LogStat {
     pub entries: u64,
     /// Memory for its lists; the data of overwritten blocks is in the store's figure.
     pub memory_bytes: u64,
+    /// Nothing more is logged, and changes fail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
 
 /// The state of a disk in figures.

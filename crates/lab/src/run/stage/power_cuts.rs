@@ -14,7 +14,7 @@ use fsage_model::record::{PowerCutsRecord, StageRecord};
 use fsage_model::study::{FileSystemOptions, PowerCutsStage, StudySpec, VolumeSpec};
 
 use super::{Stage, StageContext};
-use crate::crash::{Bench, CrashRun, CrashWork, Watch};
+use crate::crash::{Bench, CrashError, CrashRun, CrashWork, Watch};
 use crate::filesystem::FileSystem;
 use crate::run::error::TrialError;
 use crate::run::interrupt::Interrupt;
@@ -54,17 +54,22 @@ impl Stage for PowerCutsStage {
         if report.interrupted {
             return Err(TrialError::Interrupted);
         }
-        if report.log_full {
-            return Err(TrialError::LogFull { stage: self.name.clone() });
-        }
         let oops = report.oops.then(|| {
             let failing = report.failing.iter().flat_map(|failing| &failing.kernel);
             failing.cloned().collect::<Vec<_>>().join("; ")
         });
+        let log_full = report.log_full;
+        let no_room = report.no_room;
         let name = self.name.clone();
         context.done.push(StageRecord::PowerCuts(Box::new(PowerCutsRecord { name, report })));
         if let Some(said) = oops {
             return Err(TrialError::Kernel { said });
+        }
+        if log_full {
+            return Err(TrialError::LogFull { stage: self.name.clone() });
+        }
+        if no_room {
+            return Err(CrashError::NoRoom.into());
         }
         Ok(context.file_system.mount(context.session, &device, &point)?)
     }
