@@ -85,10 +85,13 @@ fn a_load_of_ours_that_outgrows_the_disks_memory_is_judged_as_far_as_it_went() {
 #[test]
 fn a_state_that_cannot_be_written_to_for_want_of_memory_is_not_judged() {
     let Some(rig) = Rig::new() else { return };
-    let load = ["crash", "--load", "metadata", "--length", "10000", "--memory", "4MiB", "--states", "20"];
-    let output = rig.fsage(&load).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    assert!(said(&output).contains("the disk's memory was full while a crash state was tried"));
+    let load = ["--load", "metadata", "--length", "10000", "--memory", "4MiB", "--states", "20"];
+    let (code, report) = rig.crash(&load);
+    assert_eq!((code, &report["no_room"]), (4, &true.into()), "{report}");
+    assert_eq!(count(&report, "ok"), count(&report, "tried"), "{report}");
+    assert!(count(&report, "tried") < count(&report["coverage"], "planned"), "{report}");
+    let said = rig.fsage(&[&["crash"], &load[..]].concat()).output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&said).contains("no room for what was written to the next one"));
     rig.nothing_left();
 }
 

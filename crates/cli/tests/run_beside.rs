@@ -279,6 +279,33 @@ fn runs_with_folders_of_their_own_put_the_hosts_settings_back() {
     }
 }
 
+/// Nobody may ever clean what a killed run with a folder of its own left: what somebody has put right by hand since stays right.
+#[test]
+fn a_run_that_was_killed_in_another_folder_does_not_count() {
+    if !possible() {
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let (dead, living) = (Scratch::new(), Scratch::new());
+    let before = support::at_rest(settings);
+    let mut lab = started(&dead);
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    assert_ne!(settings(), before, "it holds them");
+    for (path, value) in SETTINGS.iter().zip(&before) {
+        std::fs::write(path, value).unwrap();
+    }
+    let output = study(&living, "store", 1).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    support::comes_back(settings, &before);
+    let output = fsage(&dead).arg("clean").arg(dead.path().join("store")).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    support::comes_back(settings, &before);
+    for scratch in [&dead, &living] {
+        assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
+    }
+}
+
 #[test]
 fn what_goes_by_the_walls_clock_is_refused() {
     let scratch = Scratch::new();
