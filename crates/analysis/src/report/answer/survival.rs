@@ -79,28 +79,26 @@ impl OnDrive {
         }
     }
 
+    /// In short: how many states the file system's program checked stands in the section.
     fn text(&self) -> String {
-        let Self { drive, documented, broken, known, .. } = self;
-        let inspected = power::inspected(self.kept, self.kept_inspected);
-        let (kept, tried) = (grouped(self.kept), grouped(self.tried));
-        let kept = format!("{drive} drive, {kept} of {tried} states kept, {inspected}");
+        let Self { drive, tried, documented, broken, known, .. } = self;
+        let [tried, damaged, failed] = [tried, documented, broken].map(|count| grouped(*count));
         let known = match known {
             0 => String::new(),
             known if known == broken => " (known findings)".to_owned(),
             known => format!(" ({} by known findings)", grouped(*known)),
         };
-        match (documented, broken) {
-            (0, 0) => format!("{kept} (damage in at most {})", power::chance(self.high)),
-            (documented, 0) => format!("{kept}, {} documented damage", grouped(*documented)),
-            (0, broken) => format!("{kept}, {} broken{known}", grouped(*broken)),
-            (documented, broken) => {
-                format!(
-                    "{kept}, {} documented damage, {} broken{known}",
-                    grouped(*documented),
-                    grouped(*broken)
-                )
+        let found = match (documented, broken) {
+            (0, 0) => {
+                format!("nothing lost in {tried} states (damage in at most {})", power::chance(self.high))
             }
-        }
+            (_, 0) => format!("documented damage in {damaged} of {tried} states"),
+            (0, _) => format!("promises broken in {failed} of {tried} states{known}"),
+            _ => format!(
+                "promises broken in {failed}{known}, documented damage in {damaged} of {tried} states"
+            ),
+        };
+        format!("{drive} drive, {found}")
     }
 }
 
@@ -142,18 +140,16 @@ mod tests {
         assert_eq!(
             text,
             [
-                "In this run, power cuts on ext4: honest drive, 600 of 600 states kept, 150 of these checked and written to (damage in at most 0.61\u{202f}%).",
-                "In this run, power cuts on ext2: honest drive, 400 of 600 states kept, 100 of these checked and written to, 200 documented damage.",
-                "In this run, power cuts on btrfs: honest drive, 591 of 600 states kept, 147 of these checked and written to, 9 broken (known findings).",
+                "In this run, power cuts on ext4: honest drive, nothing lost in 600 states (damage in at most 0.61\u{202f}%).",
+                "In this run, power cuts on ext2: honest drive, documented damage in 200 of 600 states.",
+                "In this run, power cuts on btrfs: honest drive, promises broken in 9 of 600 states (known findings).",
             ]
         );
         let found = [survival("ext4", [600, 0, 0, 0]), survival("xfs", [600, 1, 2, 0])];
         let all = of(&found, 0.95);
         assert_eq!(all[0].configuration, "xfs");
         assert!(
-            all[0].text().contains(
-                "597 of 600 states kept, 149 of these checked and written to, 1 documented damage, 2 broken."
-            ),
+            all[0].text().contains("promises broken in 2, documented damage in 1 of 600 states."),
             "{}",
             all[0].text()
         );

@@ -6,13 +6,16 @@ use maud::{Markup, html};
 use std::collections::BTreeSet;
 
 use super::{Content, Section};
-use crate::report::answer::Answer;
+use crate::report::answer::{Answer, Survived};
 use crate::report::figure::{Figure, figure};
 use crate::report::text::{bytes, counted, grouped};
 use crate::report::view::{Age, Clocks, Trial, View};
 
 pub(super) const SECTION: Section =
     Section { id: "summary", title: "Answer", script: include_str!("../assets/answer.js"), render };
+
+/// Configurations whose survival is shown without a click.
+const FIRST: usize = 8;
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -45,14 +48,7 @@ fn sentences(answer: &Answer) -> Markup {
                 }
             }
         }
-        @if !answer.survival.is_empty() {
-            ul.answer {
-                @for one in &answer.survival {
-                    @let (before, found) = one.parts();
-                    li { (before) b { (found) } "." }
-                }
-            }
-        }
+        @if !answer.survival.is_empty() { (survival(&answer.survival)) }
         @if !(answer.survival.is_empty() && answer.tuned.is_empty()) && answer.sentences.is_empty() {
             @if !answer.method.is_empty() { p.empty { (answer.method) } }
         } @else if answer.sentences.is_empty() && !answer.method.is_empty() {
@@ -65,6 +61,30 @@ fn sentences(answer: &Answer) -> Markup {
                     @let [before, found, after] = sentence.parts();
                     li { (before) b { (found) } (after) }
                 }
+            }
+        }
+    }
+}
+
+/// As many as the terminal prints; the others open.
+fn survival(all: &[Survived]) -> Markup {
+    let list = |some: &[Survived]| {
+        html! {
+            ul.answer {
+                @for one in some {
+                    @let (before, found) = one.parts();
+                    li { (before) b { (found) } "." }
+                }
+            }
+        }
+    };
+    let (first, rest) = all.split_at(all.len().min(FIRST));
+    html! {
+        (list(first))
+        @if !rest.is_empty() {
+            details {
+                summary { (format!("{} more configurations", rest.len())) }
+                (list(rest))
             }
         }
     }
