@@ -544,7 +544,7 @@ mod tests {
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 *word = (random ^ (random >> 29)).to_le_bytes();
             });
-            let mut batch = [write(written % 64 << 20, &data)];
+            let mut batch = [write((written % 64) << 20, &data)];
             disk.submit(&mut batch);
             if batch[0].result.is_err() {
                 break batch[0].result;
