@@ -11,6 +11,9 @@
 //! taken is not the other's to release. What two branches hold, as two labs hold a setting, has a lease of each,
 //! and the last of them to be released gives it back.
 
+mod content;
+mod settings;
+
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
@@ -26,8 +29,11 @@ use super::error::LeaseError;
 use super::object::Object;
 use super::place::Trusted;
 use super::record::{Lease, LeaseRecord, LeaseState, Opened};
-use super::{host, state};
+use super::state;
 use crate::target::Session;
+
+pub(super) use content::Content;
+use content::parse;
 
 /// What journals were called that lay in stores.
 const IN_STORE: &str = "leases.jsonl";
@@ -251,14 +257,6 @@ impl Journal {
         Some(made)
     }
 
-    /// Holds all settings of the host: while this is held no other lab sets or releases one.
-    ///
-    /// # Errors
-    /// The lock cannot be had.
-    pub(super) fn hold_settings(&self) -> Result<File, LeaseError> {
-        host::hold(&self.shared.directory)
-    }
-
     /// What is locked while a directory that several branches may have is made or removed.
     pub(super) fn directories(&self) -> Arc<Mutex<()>> {
         Arc::clone(&self.shared.directories)
@@ -272,48 +270,6 @@ impl Journal {
     fn of_other_branches(&self) -> Vec<LeaseRecord> {
         let own = |record: &&LeaseRecord| self.outstanding.iter().any(|own| own.number == record.number);
         self.ledger().outstanding.iter().filter(|record| !own(record)).cloned().collect()
-    }
-
-    /// Says in which directory this journal is, before a setting is leased in it. The settings are held.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub(super) fn list_directory(&self) -> Result<(), LeaseError> {
-        host::list(&self.shared.directory)
-    }
-
-    /// The leases that other branches and other labs of this boot have on a setting, wherever these keep their journals.
-    pub(super) fn others_on(&self, path: &Path) -> Vec<LeaseRecord> {
-        self.of_others(path, |_| true)
-    }
-
-    /// The same; `counts` says of the journals of another directory which are asked.
-    fn of_others(&self, path: &Path, counts: impl Fn(&Content) -> bool) -> Vec<LeaseRecord> {
-        let boot = boot_id();
-        let peek = |directory: &Trusted| {
-            let names = state::names(directory).unwrap_or_default().into_iter();
-            names.filter_map(|name| Some((Self::peek(directory, &name).ok()?, name))).collect::<Vec<_>>()
-        };
-        let here = peek(&self.shared.directory).into_iter().filter(|(_, name)| *name != self.shared.name);
-        let elsewhere = host::others(&self.shared.directory);
-        let elsewhere = elsewhere.iter().flat_map(peek).filter(|(content, _)| counts(content));
-        let labs = here.chain(elsewhere).flat_map(|(content, _)| content.outstanding);
-        self.of_other_branches()
-            .into_iter()
-            .chain(labs)
-            .filter(|record| matches!(&record.lease, Lease::Setting { path: other, .. } if other == path))
-            .filter(|record| record.boot_id == boot)
-            .collect()
-    }
-
-    /// The value that another branch or lab has a setting at. Of the labs in another directory the living ones count: what
-    /// a dead one left is put back by the next one there, and perhaps never.
-    pub(super) fn value_of_others(&self, path: &Path) -> Option<String> {
-        let others = self.of_others(path, |content| !content.is_left());
-        others.into_iter().rev().find_map(|record| match record.lease {
-            Lease::Setting { new, .. } => Some(new),
-            _ => None,
-        })
     }
 
     fn record(&mut self, lease: Lease, made: Option<Made>) -> Result<LeaseId, LeaseError> {
@@ -545,60 +501,6 @@ pub(super) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// More leases than a journal ever had: the next number must be one.
-const NUMBER_LIMIT: u64 = 1 << 53;
-
-/// What a journal's bytes say.
-#[derive(Debug, Default)]
-pub(super) struct Content {
-    pub(super) outstanding: Vec<LeaseRecord>,
-    last_number: u64,
-    damaged_lines: usize,
-    /// Bytes of whole lines.
-    whole: usize,
-    /// The last line that says whose it is.
-    pub(super) opened: Option<Opened>,
-}
-
-impl Content {
-    /// Whether who wrote it is gone: the lab, or the server of the disk that it is of.
-    pub(super) fn is_left(&self) -> bool {
-        let boot = boot_id();
-        let is_dead = |opened: &Opened| !opened.lives(&boot) && super::disk::holds(&opened.store).is_none();
-        self.opened.as_ref().is_none_or(is_dead)
-    }
-}
-
-fn parse(bytes: &[u8]) -> Content {
-    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let mut content = Content { whole, ..Content::default() };
-    let lines = bytes.get(..whole).unwrap_or_default().split(|&byte| byte == b'\n');
-    for line in lines.filter(|line| !line.is_empty()) {
-        if let Ok(opened) = serde_json::from_slice::<Opened>(line) {
-            content.opened = Some(opened);
-            continue;
-        }
-        let record = serde_json::from_slice::<LeaseRecord>(line).ok();
-        let possible = |record: &LeaseRecord| record.number <= NUMBER_LIMIT && record.check().is_ok();
-        let Some(record) = record.filter(possible) else {
-            content.damaged_lines += 1;
-            continue;
-        };
-        content.last_number = content.last_number.max(record.number);
-        match record.state {
-            LeaseState::Taken => {
-                // The second line of a lease says more.
-                match content.outstanding.iter_mut().find(|taken| taken.number == record.number) {
-                    Some(taken) => *taken = record,
-                    None => content.outstanding.push(record),
-                }
-            }
-            LeaseState::Released => content.outstanding.retain(|taken| taken.number != record.number),
-        }
-    }
-    content
-}
-
 /// Who holds the lock on `file`, by /proc/locks: the kernel's word, which cannot be stale.
 fn holder(file: &File) -> String {
     let unknown = || "another process".to_owned();
@@ -627,6 +529,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::content::NUMBER_LIMIT;
     use super::*;
 
     fn lease(number: u64) -> Lease {

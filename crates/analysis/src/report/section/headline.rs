@@ -6,16 +6,13 @@ use maud::{Markup, html};
 use std::collections::BTreeSet;
 
 use super::{Content, Section};
-use crate::report::answer::{Answer, Survived};
+use crate::report::answer::{Answer, LINES, Survived};
 use crate::report::figure::{Figure, figure};
 use crate::report::text::{bytes, counted, grouped};
 use crate::report::view::{Age, Clocks, Trial, View};
 
 pub(super) const SECTION: Section =
     Section { id: "summary", title: "Answer", script: include_str!("../assets/answer.js"), render };
-
-/// Configurations whose survival is shown without a click.
-const FIRST: usize = 8;
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -66,7 +63,7 @@ fn sentences(answer: &Answer) -> Markup {
     }
 }
 
-/// As many as the terminal prints; the others open.
+/// As many as the terminal has lines; the others open.
 fn survival(all: &[Survived]) -> Markup {
     let list = |some: &[Survived]| {
         html! {
@@ -78,7 +75,7 @@ fn survival(all: &[Survived]) -> Markup {
             }
         }
     };
-    let (first, rest) = all.split_at(all.len().min(FIRST));
+    let (first, rest) = all.split_at(all.len().min(LINES));
     html! {
         (list(first))
         @if !rest.is_empty() {
