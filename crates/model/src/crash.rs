@@ -29,7 +29,7 @@ pub use program::{
 };
 pub use promise::{Promises, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};
-pub use script::{CrashScript, CrashScriptError, LARGEST_SCRIPTED_FILE_BYTES};
+pub use script::{CrashScript, CrashScriptError, LARGEST_SCRIPTED_FILE_BYTES, SCRIPT_BEGINS};
 
 /// How a drive treats writes and flushes, as far as a power cut shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

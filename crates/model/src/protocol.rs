@@ -39,7 +39,7 @@ use crate::warning::Warning;
 /// loop file; points of fio; 7 loop devices over a part of a file, discarding a device; 8 requests
 /// that a control adds to a measure, reads around boundaries, what the kernel says of a device's geometry,
 /// what a log of requests has of self-describing blocks; 9 databases that a power cut is to hit.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;

@@ -20,11 +20,11 @@ use crate::location::Reach as _;
 handlers! { task:
     CrashPrepare { load, directory } => {
         let prepared = CrashTest::prepare(load, &directory.make()?)?;
-        *kept(task) = Some(prepared);
+        kept(task).insert(prepared).base()
     };
     CrashPrepareScript { script, seed, directory } => {
         let prepared = CrashTest::prepare_script(&script, seed, &directory.make()?)?;
-        *kept(task) = Some(prepared);
+        kept(task).insert(prepared).base()
     };
     CrashLoad { directory } => {
         let mut test = kept(task);

@@ -10,7 +10,7 @@ use fsage_model::crash::{
 use fsage_model::location::Location;
 use fsage_model::protocol::ToolOutput;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fgetxattr, fsync, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fgetxattr, fstat, fsync, unlinkat};
 use rustix::io::{Errno, read, write};
 
 use super::kernel_log::KernelLog;
@@ -310,7 +310,8 @@ fn read_whole(directory: &Anchor, path: &str) -> Result<FoundFile, Errno> {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
         Err(errno) => return Err(errno),
     };
-    Ok(FoundFile { bytes: read_all(file)?, attribute })
+    let inode = fstat(&file)?.st_ino;
+    Ok(FoundFile { bytes: read_all(file)?, attribute, inode })
 }
 
 fn read_file(directory: &Anchor, path: &str) -> Result<Vec<u8>, Errno> {

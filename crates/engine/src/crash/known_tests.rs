@@ -118,6 +118,31 @@ fn an_empty_file_that_comes_back_is_the_one_that_was_there_at_the_last_whole_syn
     assert_eq!((lost.kind, lost.pattern), (DamageKind::Content, None));
 }
 
+/// It was made since, and what was written to it never; a second name says which file it is.
+#[test]
+fn an_empty_file_that_comes_back_is_the_one_whose_other_name_is_there() {
+    let start = ["create n", "write n 4096", "link n one/n", "rename b n", "write n 4096", "fsync n"];
+    let pattern = |rest: &[&str], inodes: [u64; 2], second: &str| {
+        let history =
+            history(&BASE, &[&start[..], &["rename n e", "write o 4096", "fsync o"], rest].concat());
+        let mut found = there(&history, history.steps().len());
+        let empty = |inode: u64| Found::File(FoundFile { inode, ..FoundFile::default() });
+        found.insert("n".to_owned(), empty(inodes[0]));
+        found.insert(second.to_owned(), empty(inodes[1]));
+        let damage = judge(&history, &history.floors(900, true), &found).damage;
+        damage.into_iter().find(|damage| damage.path == "n").unwrap().pattern
+    };
+    let known = Some(KnownFinding::BtrfsReplacedFileReturns);
+    assert_eq!(pattern(&[], [9, 9], "one/n"), known);
+    // The new file may have lost what was synced: nothing says which file this is, or another name says another one.
+    assert_eq!(pattern(&[], [9, 8], "one/n"), None);
+    assert_eq!(pattern(&[], [0, 0], "one/n"), None);
+    assert_eq!(pattern(&[], [9, 9], "y"), None);
+    // The other name may lead to another file, which was never empty since, or may be.
+    assert_eq!(pattern(&["create z", "write z 9", "fsync z", "rename z one/n"], [9, 9], "one/n"), known);
+    assert_eq!(pattern(&["create z", "rename z one/n"], [9, 9], "one/n"), None);
+}
+
 #[test]
 fn a_sync_of_what_was_not_changed_since_the_last_one_writes_nothing() {
     let returns = |rest: &[&str]| {
@@ -367,7 +392,10 @@ fn a_directory_with_its_old_path_that_lost_what_was_synced_in_it_is_no_finding()
     assert!(!of(&load, |found| drop(found.remove("a/x"))), "the synced file is nowhere");
     assert!(
         !of(&load, |found| drop(
-            found.insert("a/x".into(), Found::File(FoundFile { bytes: vec![0; 4096], attribute: None }))
+            found.insert(
+                "a/x".into(),
+                Found::File(FoundFile { bytes: vec![0; 4096], ..FoundFile::default() })
+            )
         )),
         "zeros"
     );

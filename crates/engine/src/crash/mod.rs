@@ -239,6 +239,15 @@ impl CrashTest {
         Ok(Self { parts, is_script, histories: None })
     }
 
+    /// What made the tree that it begins with; nothing where several threads each have their own.
+    #[must_use]
+    pub fn base(&self) -> Vec<CrashOperation> {
+        match self.parts.as_slice() {
+            [part] => part.base.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Does the load, and says where in the disk's log each operation had returned.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ pub struct FoundFile {
     pub bytes: Vec<u8>,
     /// The value of its extended attribute, if it has one.
     pub attribute: Option<Vec<u8>>,
+    /// The number of its inode, which names of one file share; 0: not known.
+    pub inode: u64,
 }
 
 /// What was found under a name.
@@ -224,7 +226,7 @@ impl<'a> Judge<'a> {
             return;
         }
         let earlier = self.history.nodes(name, 0, floor);
-        let older = sole_owner(bytes).or_else(|| self.empty_before(name, bytes)).map(Node::File);
+        let older = sole_owner(bytes).or_else(|| self.empty_before(name, found)).map(Node::File);
         let older = older.filter(|node| !nodes.contains(&Some(*node)));
         match (mildest, older) {
             (_, Some(Node::File(file))) if earlier.contains(&Some(Node::File(file))) => {
@@ -245,13 +247,41 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The file of a name at the last whole sync where it was empty, as what was found is, and would come back by a known finding.
-    fn empty_before(&self, name: &str, bytes: &[u8]) -> Option<Identity> {
+    /// The file that an empty one was before, by which it would come back by a known finding. Nothing in it says which it is:
+    /// it is the one that the name led to, empty, at the last whole sync, or one of which another name is there.
+    fn empty_before(&self, name: &str, found: &FoundFile) -> Option<Identity> {
         let all = self.floors.all();
-        let Some(Node::File(file)) = self.history.names(all)?.get(name) else { return None };
-        let was_empty = self.history.held(*file, all, all).last().is_some_and(|held| held.size_bytes == 0);
-        let comes_back = || known::replaced_file_returns(self.history, self.floors, name, *file);
-        (bytes.is_empty() && was_empty && comes_back()).then_some(*file)
+        let is_empty_at = |tree: usize, file: Identity| {
+            self.history.held(file, tree, tree).last().is_some_and(|held| held.size_bytes == 0)
+        };
+        let was_empty = |file: Identity| {
+            let then = self.history.names(all).and_then(|names| names.get(name));
+            then == Some(&Node::File(file)) && is_empty_at(all, file)
+        };
+        let files = self.history.nodes(name, 0, self.floors.name(name)).into_iter().flatten();
+        let mut files = files.filter_map(|node| if let Node::File(file) = node { Some(file) } else { None });
+        files.find(|file| {
+            found.bytes.is_empty()
+                && (was_empty(*file) || self.has_name_of(name, found, *file))
+                && known::replaced_file_returns(self.history, self.floors, name, *file)
+        })
+    }
+
+    /// Whether another name leads to the inode that was found, which can be of no other file than this.
+    fn has_name_of(&self, name: &str, found: &FoundFile, file: Identity) -> bool {
+        self.found.iter().any(|(other, there)| {
+            let Found::File(there) = there else { return false };
+            let nodes = self.history.nodes(other, self.floors.name(other), self.floors.last);
+            let mut fitting = nodes.into_iter().flatten().filter(|node| match node {
+                Node::File(file) => self.contents(*file, &there.bytes).is_ok(),
+                Node::Directory => false,
+            });
+            found.inode > 0
+                && there.inode == found.inode
+                && other != name
+                && fitting.next() == Some(Node::File(file))
+                && fitting.next().is_none()
+        })
     }
 
     /// Whether a file holds what it may.

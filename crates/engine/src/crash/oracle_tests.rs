@@ -56,9 +56,11 @@ pub(in crate::crash) fn there(history: &History, tree: usize) -> FoundTree {
         Node::Directory => Found::Directory,
         Node::File(file) => {
             let held = history.held(*file, tree, tree);
-            let found = held
-                .last()
-                .map(|held| FoundFile { bytes: held.bytes(*file), attribute: held.attribute(*file) });
+            let found = held.last().map(|held| FoundFile {
+                bytes: held.bytes(*file),
+                attribute: held.attribute(*file),
+                inode: 0,
+            });
             Found::File(found.unwrap_or_default())
         }
     };

@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use fsage_engine::crash::database_programs;
-use fsage_model::crash::{CrashOperation, Failing, ProgramRun};
+use fsage_model::crash::{CrashOperation, Failing, ProgramRun, SCRIPT_BEGINS};
 use fsage_model::disk::call as disk_call;
 use fsage_model::escape;
 use fsage_model::protocol::call;
@@ -15,6 +15,7 @@ use fsage_sys::folder::Folder;
 use fsage_sys::new_file::{self, NewFile, Readers};
 
 use super::place::DIRECTORY;
+use super::work::Done;
 use super::{ACKNOWLEDGED, Bench, CrashError, CrashRun, CrashWork};
 use crate::tools::quote;
 
@@ -22,6 +23,8 @@ use crate::tools::quote;
 const IMAGE: &str = "state.img";
 /// The log of its requests, with their data, as `fsage disk log` reads it.
 const LOG: &str = "requests.log";
+/// The operations of fsage's load, as `fsage crash --script` reads them.
+const SCRIPT: &str = "load.txt";
 /// What it is and how to see it.
 const TEXT: &str = "reproduce.txt";
 
@@ -46,7 +49,7 @@ pub(super) fn keep(
     run: &CrashRun,
     place: &mut Bench<'_>,
     failing: &Failing,
-    program: Option<&ProgramRun>,
+    done: &Done,
     folder: &Path,
 ) -> Result<(), CrashError> {
     let keep = |path: &Path| {
@@ -57,12 +60,16 @@ pub(super) fn keep(
     let device = place.device.clone();
     place.session.call(call::CrashSave { device, file: folder.join(IMAGE) })?;
     place.ask(disk_call::SaveLog { file: folder.join(LOG), without_data: false })?;
-    if let Some(program) = program {
+    if let Some(program) = &done.program {
         let path = folder.join(ACKNOWLEDGED);
         write(&path, &acknowledged(program, failing.state.cut)).map_err(keep(&path))?;
     }
+    if is_scripted(run, done) {
+        let path = folder.join(SCRIPT);
+        write(&path, &script(done, failing)).map_err(keep(&path))?;
+    }
     let path = folder.join(TEXT);
-    write(&path, &text(run, failing)).map_err(keep(&path))
+    write(&path, &text(run, failing, done)).map_err(keep(&path))
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
@@ -77,8 +84,22 @@ fn acknowledged(program: &ProgramRun, cut: u64) -> String {
     before.map(|one| format!("{}\n", one.text)).collect()
 }
 
+/// Whether the operations are fsage's, of one thread: those of several are in no order that could be done again.
+const fn is_scripted(run: &CrashRun, done: &Done) -> bool {
+    done.program.is_none() && !run.work.has_threads()
+}
+
+/// The operations that had begun at the cut, as `fsage crash --script` reads them; it syncs what comes before the line by itself.
+fn script(done: &Done, failing: &Failing) -> String {
+    let base = done.base.strip_suffix(&[CrashOperation::Sync]).unwrap_or(&done.base);
+    let returned = done.steps.partition_point(|step| step.position <= failing.state.cut);
+    let begun = done.steps.iter().take(returned + 1).map(|step| &step.operation);
+    let lines = |operation: &CrashOperation| format!("{}\n", escape::line(&operation.to_string()));
+    base.iter().map(lines).chain([format!("{SCRIPT_BEGINS}\n")]).chain(begun.map(lines)).collect()
+}
+
 /// What the folder holds and how to see the damage.
-fn text(run: &CrashRun, failing: &Failing) -> String {
+fn text(run: &CrashRun, failing: &Failing, done: &Done) -> String {
     let kind = run.file_system.mount_type();
     let state = &failing.state;
     let mut text = format!(
@@ -92,14 +113,10 @@ fn text(run: &CrashRun, failing: &Failing) -> String {
     if matches!(run.work, CrashWork::Program(_)) {
         text += &format!("{ACKNOWLEDGED}: what the load had acknowledged before the cut\n");
     }
-    if let CrashWork::Script(script) = &run.work {
-        text += "\nScript:\n";
-        let lines = |operations: &[CrashOperation]| {
-            let lines =
-                operations.iter().map(|operation| format!("  {}\n", escape::line(&operation.to_string())));
-            lines.collect::<String>()
-        };
-        text += &format!("{}  ---\n{}", lines(&script.base), lines(&script.operations));
+    if is_scripted(run, done) {
+        text += &format!(
+            "{SCRIPT}: the operations up to the cut (fsage crash --script {SCRIPT} does them again)\n"
+        );
     }
     text += "\nDamage:\n";
     for damage in failing.damage.iter().take(8) {

@@ -150,7 +150,7 @@ impl CrashRun {
                 program::describe(place, run, &mut failing)?;
             }
             if let Some(folder) = &self.keep {
-                let kept = keep::keep(self, place, &failing, done.program.as_ref(), folder);
+                let kept = keep::keep(self, place, &failing, &done, folder);
                 report.problems.extend(kept.err().map(|error| in_one_line(&error)));
             }
             report.failing = Some(failing);
@@ -172,12 +172,12 @@ impl CrashRun {
         mount(place)?;
         let prepared = self.work.prepare(place, self.states.seed);
         unmount(place)?;
-        prepared?;
+        let base = prepared?;
         place.ask(disk_call::StartLog { for_states: true })?;
         mount(place)?;
         let done = self.work.perform(place, watch);
         unmount(place)?;
-        done
+        Ok(Done { base, ..done? })
     }
 
     fn try_all(

@@ -2,8 +2,8 @@
 
 use fsage_engine::crash::database_programs;
 use fsage_model::crash::{
-    Attempt, AttemptSpec, CrashLoad, CrashLoadSpec, CrashScript, DatabaseModes, DatabaseSpec, LoadStep,
-    ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck,
+    Attempt, AttemptSpec, CrashLoad, CrashLoadSpec, CrashOperation, CrashScript, DatabaseModes, DatabaseSpec,
+    LoadStep, ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck,
 };
 use fsage_model::protocol::call;
 
@@ -25,6 +25,8 @@ pub enum CrashWork {
 /// What was done.
 #[derive(Debug, Default)]
 pub(super) struct Done {
+    /// What a load of fsage began with, as the operations that made it; nothing where it had several threads.
+    pub base: Vec<CrashOperation>,
     /// By a load of fsage.
     pub steps: Vec<LoadStep>,
     /// By another program.
@@ -86,17 +88,26 @@ impl CrashWork {
         Some(ProgramReport::new(self.programs()?, done.program.as_ref()?))
     }
 
-    /// Makes what it begins with, durably. `seed` gives the files of a script their identities.
-    pub(super) fn prepare(&self, place: &mut Bench<'_>, seed: u64) -> Result<(), CrashError> {
+    /// Makes what it begins with, durably, and says by which operations where they are fsage's. `seed` gives the files of a script their identities.
+    pub(super) fn prepare(
+        &self,
+        place: &mut Bench<'_>,
+        seed: u64,
+    ) -> Result<Vec<CrashOperation>, CrashError> {
         let directory = place.folder();
-        Ok(match self {
-            Self::Load(load) => place.session.call(call::CrashPrepare { load: *load, directory }),
-            Self::Script(script) => {
-                place.session.call(call::CrashPrepareScript { script: (**script).clone(), seed, directory })
+        let used = match self {
+            Self::Load(load) => {
+                return Ok(place.session.call(call::CrashPrepare { load: *load, directory })?);
             }
-            Self::Program(_) => place.session.call(call::CrashMake { directory, used: false }),
-            Self::Database(_) => place.session.call(call::CrashMake { directory, used: true }),
-        }?)
+            Self::Script(script) => {
+                let script = (**script).clone();
+                return Ok(place.session.call(call::CrashPrepareScript { script, seed, directory })?);
+            }
+            Self::Program(_) => false,
+            Self::Database(_) => true,
+        };
+        place.session.call(call::CrashMake { directory, used })?;
+        Ok(Vec::new())
     }
 
     /// Does it, while the disk keeps a log.

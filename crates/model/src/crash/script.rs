@@ -18,7 +18,7 @@ use super::CrashOperation;
 use crate::size::Bytes;
 
 /// Line between what is there before and the load.
-const BEGINS: &str = "---";
+pub const SCRIPT_BEGINS: &str = "---";
 /// Most operations.
 const MOST_OPERATIONS: usize = 10_000;
 /// Most bytes of a file, and the largest offset in one.
@@ -57,9 +57,9 @@ impl FromStr for CrashScript {
             last = line;
             let failed = |what: String| CrashScriptError { line, what };
             let text = text.split('#').next().unwrap_or_default().trim();
-            if text == BEGINS {
+            if text == SCRIPT_BEGINS {
                 if std::mem::replace(&mut begun, true) {
-                    return Err(failed(format!("a second `{BEGINS}`")));
+                    return Err(failed(format!("a second `{SCRIPT_BEGINS}`")));
                 }
                 before = std::mem::take(&mut script.operations);
             } else if !text.is_empty() {

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::calls::calls;
 use crate::crash::{
-    Attempt, AttemptSpec, CrashLoadSpec, CrashScript, DatabaseSpec, LoadStep, ProgramRun, ProgramSpec,
-    StateCheck,
+    Attempt, AttemptSpec, CrashLoadSpec, CrashOperation, CrashScript, DatabaseSpec, LoadStep, ProgramRun,
+    ProgramSpec, StateCheck,
 };
 use crate::extent::Extent;
 use crate::image::ImageSummary;
@@ -247,10 +247,11 @@ calls! {
     LockstepRun { until: u64 } -> LockstepResult;
     /// Compare what is on every volume with what the workload made, and forget the workload.
     LockstepEnd -> ();
-    /// Make what a load for power cuts begins with, durably; one at a time, an earlier one is forgotten.
-    CrashPrepare { load: CrashLoadSpec, directory: Location } -> ();
+    /// Make what a load for power cuts begins with, durably; one at a time, an earlier one is forgotten. The reply says
+    /// by which operations; none where several threads make theirs.
+    CrashPrepare { load: CrashLoadSpec, directory: Location } -> Vec<CrashOperation>;
     /// The same with operations that somebody wrote down; identities of its files come from `seed`.
-    CrashPrepareScript { script: CrashScript, seed: u64, directory: Location } -> ();
+    CrashPrepareScript { script: CrashScript, seed: u64, directory: Location } -> Vec<CrashOperation>;
     /// Do the load that was prepared, on a virtual disk that keeps a log. The reply says where in it each
     /// operation had returned.
     CrashLoad { directory: Location } -> Vec<LoadStep>;
