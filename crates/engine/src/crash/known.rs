@@ -126,9 +126,9 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
 }
 
 /// *A renamed file has both names*: one of `names` is what the file was called before a rename, the others are
-/// names that it had at once after it, one of them in another directory; then something else than the file and
-/// its old directory was synced by itself; and since the rename neither of the two nor the whole file system
-/// was.
+/// names that it had at once after it, one of them in another directory, or names from the last whole sync whose
+/// removal nothing promised; then something else than the file and its old directory was synced by itself; and since
+/// the rename neither of the two nor the whole file system was.
 pub fn renamed_file_has_both_names(
     history: &History,
     floors: &Floors,
@@ -136,14 +136,20 @@ pub fn renamed_file_has_both_names(
     names: &[&str],
 ) -> bool {
     let is_of_file = |tree: usize, name: &str| file_at(history, tree, name) == Some(file);
+    let may_be_left = |name: &str| {
+        is_of_file(floors.all(), name)
+            && history.nodes(name, floors.name(name), floors.last).contains(&Some(Node::File(file)))
+    };
     steps(history, floors.all(), floors.last).any(|(number, step)| {
         let CrashOperation::Rename { from, .. } = &step.operation else { return false };
         let others = || names.iter().filter(|name| **name != from);
         let mut after = number + 1..=floors.last;
         names.contains(&from.as_str())
             && is_of_file(number, from)
-            && others().any(|name| parent(name) != parent(from))
-            && after.any(|tree| others().all(|name| is_of_file(tree, name)))
+            && after.any(|tree| {
+                others().any(|name| parent(name) != parent(from) && is_of_file(tree, name))
+                    && others().all(|name| is_of_file(tree, name) || may_be_left(name))
+            })
             && !was_synced(history, floors, number + 1, file)
             && another_was_synced(history, (number + 1, floors.last), Some(Node::File(file)), &[parent(from)])
             && !was_committed(history, floors, number, parent(from))

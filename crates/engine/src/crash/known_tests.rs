@@ -143,6 +143,38 @@ fn an_empty_file_that_comes_back_is_the_one_whose_other_name_is_there() {
     assert_eq!(pattern(&["create z", "rename z one/n"], [9, 9], "one/n"), None);
 }
 
+/// The new file is there, whole, by the name that it was renamed to: the empty one is another.
+#[test]
+fn an_empty_file_that_comes_back_is_not_the_one_that_is_there_by_its_new_name() {
+    let start = ["create n", "write n 4096", "rename b n", "write n 4096"];
+    let rest = ["fsync n", "rename n e", "write o 4096", "fsync o"];
+    let pattern = |more: &[&str], inodes: [u64; 2], is_whole: bool| {
+        let history = history(&BASE, &[&start[..], &rest, more].concat());
+        let mut found = there(&history, history.steps().len());
+        found.insert("n".to_owned(), Found::File(FoundFile { inode: inodes[0], ..FoundFile::default() }));
+        let Some(Found::File(new)) = found.get_mut("e") else { panic!("the new file is there") };
+        new.inode = inodes[1];
+        if !is_whole {
+            new.bytes.clear();
+        }
+        let damage = judge(&history, &history.floors(900, true), &found).damage;
+        damage.into_iter().find(|damage| damage.path == "n").unwrap().pattern
+    };
+    let known = Some(KnownFinding::BtrfsReplacedFileReturns);
+    assert_eq!(pattern(&[], [9, 8], true), known);
+    assert_eq!(pattern(&[], [9, 9], true), None, "both names lead to the new file");
+    assert_eq!(pattern(&[], [9, 8], false), None);
+    assert_eq!(pattern(&[], [0, 0], true), None);
+    // The old file had been synced with what was written to it, so it cannot be empty.
+    let history = history(&BASE, &[&start[..2], &["fsync n"], &start[2..], &rest].concat());
+    let mut found = there(&history, history.steps().len());
+    found.insert("n".to_owned(), Found::File(FoundFile { inode: 9, ..FoundFile::default() }));
+    let Some(Found::File(new)) = found.get_mut("e") else { panic!("the new file is there") };
+    new.inode = 8;
+    let damage = judge(&history, &history.floors(900, true), &found).damage;
+    assert_eq!(damage.into_iter().find(|damage| damage.path == "n").unwrap().pattern, None);
+}
+
 #[test]
 fn a_sync_of_what_was_not_changed_since_the_last_one_writes_nothing() {
     let returns = |rest: &[&str]| {
@@ -226,6 +258,25 @@ fn a_file_has_both_names_by_the_finding_only_where_something_else_was_synced_aft
     let load = ["fsyncdir one", "rename b one/b"];
     let first = history(&BASE, &load);
     assert_eq!(pattern(&first, &old_b(&first), DamageKind::Name), None);
+}
+
+/// A name that was removed is there too, which nothing had promised to remove: three names, where there never were more than two.
+#[test]
+fn a_removed_name_beside_both_names_is_no_other_damage() {
+    let of = |load: &[&str]| {
+        let history = history(&[&BASE[..], &["link b one/c"]].concat(), load);
+        let file = there(&history, 0).remove("b").unwrap();
+        let mut found = there(&history, load.len());
+        found.insert("b".to_owned(), file.clone());
+        found.insert("one/c".to_owned(), file);
+        let damage = judge(&history, &history.floors(900, true), &found).damage;
+        damage.iter().find(|damage| damage.what.contains("lead to one file")).unwrap().pattern
+    };
+    let known = Some(KnownFinding::BtrfsRenamedFileHasBothNames);
+    assert_eq!(of(&["unlink one/c", "rename b one/b", "write o 4096", "fsync o"]), known);
+    assert_eq!(of(&["unlink one/c", "fsyncdir one", "rename b one/b", "write o 4096", "fsync o"]), None);
+    // No name that it got by the rename is there.
+    assert_eq!(of(&["unlink one/c", "link b a", "link b d", "write o 4096", "fsync o"]), None);
 }
 
 #[test]

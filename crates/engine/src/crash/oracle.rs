@@ -248,7 +248,8 @@ impl<'a> Judge<'a> {
     }
 
     /// The file that an empty one was before, by which it would come back by a known finding. Nothing in it says which it is:
-    /// it is the one that the name led to, empty, at the last whole sync, or one of which another name is there.
+    /// it is the one that the name led to, empty, at the last whole sync, or one of which another name is there, or one that
+    /// may be empty while the file that the name should lead to is there as another inode.
     fn empty_before(&self, name: &str, found: &FoundFile) -> Option<Identity> {
         let all = self.floors.all();
         let is_empty_at = |tree: usize, file: Identity| {
@@ -262,9 +263,27 @@ impl<'a> Judge<'a> {
         let mut files = files.filter_map(|node| if let Node::File(file) = node { Some(file) } else { None });
         files.find(|file| {
             found.bytes.is_empty()
-                && (was_empty(*file) || self.has_name_of(name, found, *file))
+                && (was_empty(*file)
+                    || self.has_name_of(name, found, *file)
+                    || self.is_another(name, found) && self.contents(*file, &found.bytes).is_ok())
                 && known::replaced_file_returns(self.history, self.floors, name, *file)
         })
+    }
+
+    /// Whether every file that the name may lead to is there by another name, told by its bytes, as another inode than
+    /// what was found.
+    fn is_another(&self, name: &str, found: &FoundFile) -> bool {
+        let is_there_as_another = |file: Identity| {
+            self.found.iter().any(|(other, there)| {
+                let Found::File(there) = there else { return false };
+                other != name
+                    && [found.inode, there.inode].iter().all(|inode| *inode > 0)
+                    && there.inode != found.inode
+                    && sole_owner(&there.bytes) == Some(file)
+            })
+        };
+        let nodes = self.history.nodes(name, self.floors.name(name), self.floors.last);
+        nodes.into_iter().flatten().all(|node| matches!(node, Node::File(file) if is_there_as_another(file)))
     }
 
     /// Whether another name leads to the inode that was found, which can be of no other file than this.
