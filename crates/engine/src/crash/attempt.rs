@@ -442,7 +442,7 @@ mod tests {
         let both = || Damage {
             kind: DamageKind::Name,
             path: "c".to_owned(),
-            what: "c and one/c lead to one file, which never had more than 1".to_owned(),
+            what: "c and one/c lead to one file, which can have at most 1 of these names at once".to_owned(),
             pattern: Some(KnownFinding::BtrfsRenamedFileHasBothNames),
         };
         let btrfs = spec("btrfs", true);

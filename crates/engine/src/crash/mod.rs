@@ -20,6 +20,7 @@
 //! | `program` | a program of the user's in the place of all that |
 //! | `database` | SQLite as such a program, whose rows are known |
 //! | `oracle` | what is there against what was promised |
+//! | `links` | which names a file can have at once |
 //! | `known` | whether damage comes up under the conditions of a known finding |
 //! | `kernel_log` | what the kernel said meanwhile |
 
@@ -31,6 +32,7 @@ mod generated;
 mod history;
 mod kernel_log;
 mod known;
+mod links;
 mod load;
 mod oracle;
 mod perform;

@@ -15,8 +15,8 @@ use fsage_content::{BLOCK_BYTES, Block, recognise};
 use fsage_model::crash::{Damage, DamageKind, KnownFinding, UpdateOutcome, UpdateWay};
 
 use super::history::{Floors, History};
-use super::known;
 use super::tree::{ATTRIBUTE_OFFSET, Contents, Identity, Node, Written, block_bytes, parent};
+use super::{known, links};
 
 /// A file that was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -422,11 +422,14 @@ impl<'a> Judge<'a> {
             }
         }
         for (file, names) in alone {
-            let count = |tree| history.names(tree).map_or(0, |all| count_of(all, file));
-            let most = (floors.all()..=floors.last).map(count).max().unwrap_or(0);
+            if names.len() < 2 {
+                continue;
+            }
+            let most = links::most_at_once(history, (floors.all(), floors.last), file, &names);
             if most > 0 && names.len() > most {
                 let all = names.join(" and ");
-                let what = format!("{all} lead to one file, which never had more than {most}");
+                let what =
+                    format!("{all} lead to one file, which can have at most {most} of these names at once");
                 let pattern = known::renamed_file_has_both_names(history, floors, file, &names)
                     .then_some(KnownFinding::BtrfsRenamedFileHasBothNames);
                 let path = names.first().copied().unwrap_or_default();
@@ -533,11 +536,6 @@ fn is_one_of(held: &[&Contents], file: Identity, number: u64, block: &[u8]) -> b
     candidates.sort_unstable();
     candidates.dedup();
     candidates.iter().any(|written| block_bytes(file, number, *written).get(..block.len()) == Some(block))
-}
-
-/// How many names lead to a file.
-fn count_of(names: &BTreeMap<String, Node>, file: Identity) -> usize {
-    names.values().filter(|node| **node == Node::File(file)).count()
 }
 
 /// The files that blocks say they are of.

@@ -9,7 +9,7 @@ use super::*;
 
 /// A load of these words (`create a`, `write a 5000`, …) on a tree that has `base`, with ten requests for each
 /// operation.
-pub(super) fn history(base: &[&str], load: &[&str]) -> History {
+pub(in crate::crash) fn history(base: &[&str], load: &[&str]) -> History {
     let mut tree = Tree::new(1);
     for line in base {
         tree.apply(&operation(line));
