@@ -10,7 +10,7 @@ use super::script::generate;
 
 /// What was wrong after the cut that follows everything: `-NAME` is gone, `NAME=OTHER` is what `OTHER` is after the workload,
 /// `NAME<OTHER` what it was before.
-const DAMAGE: [(&str, &str); 20] = [
+const DAMAGE: [(&str, &str); 22] = [
     ("btrfs-3.12-moved-file-has-both-names", "foo=A/foo"),
     ("btrfs-3.13-linked-file-loses-data", "foo=other"),
     ("btrfs-3.13-removed-attribute-returns", "foo<foo"),
@@ -28,8 +28,10 @@ const DAMAGE: [(&str, &str); 20] = [
     ("btrfs-removed-file-returns", "b<b"),
     ("btrfs-renamed-directory-has-old-name", "A=B A/x=B/x -B -B/x"),
     ("btrfs-renamed-file-has-both-names", "c<c"),
+    ("btrfs-replaced-empty-file-returns", "a<e"),
     ("btrfs-replaced-file-returns", "b<b"),
     ("btrfs-replaced-name-is-gone", "e<e -two/d"),
+    ("btrfs-replaced-name-of-linked-file-is-gone", "-two/e"),
     ("directory-of-new-link-is-lost", "-d -d/bar"),
 ];
 

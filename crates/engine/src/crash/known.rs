@@ -179,11 +179,31 @@ fn is_only_in_memory(history: &History, floors: &Floors, file: Identity) -> bool
         })
 }
 
+/// Whether the file that `name` led to before operation `number` was synced after it, by itself or with a directory that
+/// it has a name in, while it had another name in the directory of `name`.
+fn replaced_was_synced(history: &History, floors: &Floors, number: usize, name: &str) -> bool {
+    let Some(replaced) = file_at(history, number, name) else { return false };
+    steps(history, number + 1, floors.last).any(|(number, step)| {
+        let names = history.names(number).into_iter().flatten();
+        let own: Vec<&str> =
+            names.filter(|(_, node)| **node == Node::File(replaced)).map(|(name, _)| name.as_str()).collect();
+        let is_in = |directory: &str| own.iter().any(|other| *other != name && parent(other) == directory);
+        Target::synced_by(history, number, &step.operation).is_some_and(|target| {
+            let is_replaced = match target {
+                Target::File(file) => file == replaced,
+                Target::Directory(path) => is_in(path),
+            };
+            is_replaced && is_in(parent(name)) && target.had_changed(history, number)
+        })
+    })
+}
+
 /// *A name that was replaced is gone*: `name` was promised by a sync of its directory, of what it led to, or of a file in it;
 /// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, or is
 /// a file that is nowhere and was only in memory, for which `is_at` asks (`None`: nothing is there); then something
 /// else than what was moved and its directories had been changed and was synced by itself; and since the move neither
-/// what was moved nor its new directory nor the whole file system was.
+/// what was moved nor its new directory nor the whole file system was. However it was promised, it is gone by this finding
+/// too where that sync was of the replaced file, by another name of which it has one in the same directory.
 pub fn replaced_name_is_gone(
     history: &History,
     floors: &Floors,
@@ -199,7 +219,10 @@ pub fn replaced_name_is_gone(
     };
     let mut moves = steps(history, floor, floors.last).filter_map(|(number, step)| match &step.operation {
         CrashOperation::Rename { from, to }
-            if to == name && (by_itself || by_directory && parent(from) != parent(name)) =>
+            if to == name
+                && (by_itself
+                    || by_directory && parent(from) != parent(name)
+                    || replaced_was_synced(history, floors, number, name)) =>
         {
             let names = history.names(number)?;
             names.get(name)?;

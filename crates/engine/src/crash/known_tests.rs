@@ -342,6 +342,29 @@ fn within_one_directory_a_replaced_name_is_gone_by_the_finding_only_where_the_fi
 }
 
 #[test]
+fn a_replaced_name_is_gone_however_it_was_promised_where_the_replaced_file_was_synced_by_other_names() {
+    let of = |load: &[&str]| {
+        let history = history(&[&BASE[..], &["link b one/b"]].concat(), load);
+        let mut found = there(&history, load.len());
+        assert!(found.remove("b").is_some());
+        pattern(&history, &found, DamageKind::Name)
+    };
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    assert_eq!(of(&["create t", "rename t b", "link one/b d", "create one/z", "fsyncdir one"]), known);
+    assert_eq!(of(&["create t", "rename t b", "link one/b d", "fsync one/b"]), known);
+    // The replaced file has no other name in that directory, or was not synced, or the new one or everything was.
+    assert_eq!(of(&["create t", "rename t b", "link one/b one/d", "fsyncdir one"]), None);
+    assert_eq!(of(&["create t", "rename t b", "link one/b d", "write o 4096", "fsync o"]), None);
+    assert_eq!(
+        of(&["create t", "rename t b", "link one/b d", "create one/z", "fsyncdir one", "fsync b"]),
+        None
+    );
+    assert_eq!(of(&["create t", "rename t b", "link one/b d", "create one/z", "fsyncdir one", "sync"]), None);
+    // The sync came first.
+    assert_eq!(of(&["link one/b d", "fsync one/b", "create t", "rename t b"]), None);
+}
+
+#[test]
 fn an_empty_file_at_its_old_name_is_the_one_that_was_moved() {
     let load = ["create one/d", "fsync one/d", "rename y one/d", "write o 4096", "fsync o"];
     let history = history(&BASE, &load);
