@@ -200,7 +200,7 @@ fn replaced_was_synced(history: &History, floors: &Floors, number: usize, name: 
 
 /// *A name that was replaced is gone*: `name` was promised by a sync of its directory, of what it led to, or of a file in it;
 /// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, or is
-/// a file that is nowhere and was only in memory, for which `is_at` asks (`None`: nothing is there); then something
+/// a file that may be nowhere, because it was only in memory; `is_at` tells what is at a name; then something
 /// else than what was moved and its directories had been changed and was synced by itself; and since the move neither
 /// what was moved nor its new directory nor the whole file system was. However it was promised, it is gone by this finding
 /// too where that sync was of the replaced file, by another name of which it has one in the same directory.
@@ -208,7 +208,7 @@ pub fn replaced_name_is_gone(
     history: &History,
     floors: &Floors,
     name: &str,
-    is_at: impl Fn(&str, Option<Node>) -> bool,
+    is_at: impl Fn(&str, Node) -> bool,
 ) -> bool {
     let floor = floors.name(name);
     let promise = floor.checked_sub(1).and_then(|number| history.steps().get(number));
@@ -234,12 +234,12 @@ pub fn replaced_name_is_gone(
         Node::File(file) => was_synced(history, floors, tree, file),
         Node::Directory => was_committed(history, floors, tree, path),
     };
-    let is_nowhere = |from: &str, moved: Node| match moved {
-        Node::File(file) => is_at(from, None) && is_only_in_memory(history, floors, file),
+    let may_be_nowhere = |moved: Node| match moved {
+        Node::File(file) => is_only_in_memory(history, floors, file),
         Node::Directory => false,
     };
     moves.any(|(number, from, moved)| {
-        (is_at(from, Some(moved)) || is_nowhere(from, moved))
+        (is_at(from, moved) || may_be_nowhere(moved))
             && !was_synced_since(number, name, moved)
             && another_was_synced(
                 history,

@@ -393,6 +393,21 @@ fn a_new_file_that_replaced_a_name_is_nowhere_by_the_finding_only_where_it_was_n
     assert_eq!(of(&["create n", "rename n one/d", "create one/z", "fsync one/z", "fsyncdir one"]), None);
     // It was there before, so it has to be somewhere.
     assert_eq!(of(&["rename y one/d", "create one/z", "fsync one/z"]), None);
+    // What its old name leads to is another file, which had been renamed away.
+    let load = [
+        "create one/d",
+        "fsync one/d",
+        "rename b e",
+        "create b",
+        "rename b one/d",
+        "create one/z",
+        "fsync one/z",
+    ];
+    let history = history(&BASE, &load);
+    let mut found = old_b(&history);
+    found.remove("one/d");
+    found.remove("e");
+    assert_eq!(pattern(&history, &found, DamageKind::Name), known);
 }
 
 const DIRECTORIES: [&str; 5] = ["mkdir a", "mkdir a/c", "mkdir e", "create o", "write o 4096"];

@@ -167,13 +167,10 @@ impl<'a> Judge<'a> {
         // Of an empty file only its name says which it is.
         let may_be_empty =
             |file| self.history.held(file, 0, self.floors.last).iter().any(|held| held.size_bytes == 0);
-        let is_at = |name: &str, node: Option<Node>| match (self.found.get(name), node) {
-            (Some(Found::File(found)), Some(Node::File(file))) if found.bytes.is_empty() => {
-                may_be_empty(file)
-            }
-            (Some(Found::File(found)), Some(Node::File(file))) => sole_owner(&found.bytes) == Some(file),
-            (found, Some(Node::Directory)) => found == Some(&Found::Directory),
-            (found, None) => found.is_none(),
+        let is_at = |name: &str, node: Node| match (self.found.get(name), node) {
+            (Some(Found::File(found)), Node::File(file)) if found.bytes.is_empty() => may_be_empty(file),
+            (Some(Found::File(found)), Node::File(file)) => sole_owner(&found.bytes) == Some(file),
+            (found, Node::Directory) => found == Some(&Found::Directory),
             _ => false,
         };
         known::replaced_name_is_gone(self.history, self.floors, name, is_at)
