@@ -102,14 +102,18 @@ fn was_committed(history: &History, floors: &Floors, from: usize, directory: &st
 }
 
 /// *The file that was replaced comes back*: `name` led to `older` and then to another file, which was renamed over it or made in
-/// its place; that file was synced by that name; the name was removed or renamed away; then something else that had been
+/// its place; that file was synced by this or another of its names; the name was removed or renamed away; then something else that had been
 /// changed was synced by itself; and since `older` lost the name neither the directory nor the whole file system was.
 pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, older: Identity) -> bool {
     let Some(promise) = floors.name(name).checked_sub(1) else { return false };
-    let by_name = history
+    let is_of_file = |path: &str| {
+        let file = file_at(history, promise, path);
+        file.is_some() && file == file_at(history, promise, name)
+    };
+    let by_itself = history
         .steps()
         .get(promise)
-        .is_some_and(|step| matches!(&step.operation, CrashOperation::Fsync { path } if path == name));
+        .is_some_and(|step| matches!(&step.operation, CrashOperation::Fsync { path } if is_of_file(path)));
     let replaced = steps(history, 0, promise).filter(|(number, _)| {
         file_at(history, *number, name) == Some(older) && file_at(history, number + 1, name) != Some(older)
     });
@@ -120,7 +124,7 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
     });
     let (Some((replaced, _)), Some((removed, _))) = (replaced.last(), removed) else { return false };
     let newer = file_at(history, removed, name).map(Node::File);
-    by_name
+    by_itself
         && another_was_synced(history, (removed + 1, floors.last), newer, &[parent(name)])
         && !was_committed(history, floors, replaced, parent(name))
 }

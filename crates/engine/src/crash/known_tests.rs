@@ -54,6 +54,25 @@ fn a_replaced_file_returns_by_the_finding_only_where_something_else_was_synced_a
     assert_eq!(of(&["unlink b", "write o 4096", "fdatasync o"]), known);
     assert_eq!(of(&["unlink b", "create one/z", "fsyncdir one"]), known);
     assert_eq!(of(&["rename b e", "write o 4096", "fsync o"]), known);
+    // By another name of the new file, or of another file.
+    let by_another = |synced: &str| {
+        let load = [
+            "create t",
+            "write t 4096",
+            "link t e",
+            "rename t b",
+            synced,
+            "unlink b",
+            "write o 4096",
+            "fsync o",
+        ];
+        let history = history(&BASE, &load);
+        let found = old_b(&history);
+        let damage = judge(&history, &history.floors(900, true), &found).damage;
+        damage.iter().find(|damage| damage.path == "b").map(|damage| damage.pattern)
+    };
+    assert_eq!(by_another("fsync e"), Some(known));
+    assert_eq!(by_another("fsync y"), None, "nothing promised the new name");
     // Nothing was synced since, or only what was removed, or before the removal, or there was no removal.
     assert_eq!(of(&["unlink b", "write o 4096"]), None);
     assert_eq!(of(&["rename b e", "fsync e"]), None);
