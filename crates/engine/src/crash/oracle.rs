@@ -557,3 +557,7 @@ pub(super) mod tests;
 #[cfg(test)]
 #[path = "known_tests.rs"]
 mod known_tests;
+
+#[cfg(test)]
+#[path = "known_syncfs_tests.rs"]
+mod known_syncfs_tests;
