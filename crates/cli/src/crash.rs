@@ -4,7 +4,7 @@ mod database;
 mod program;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use fsage_sys::signal::{Flags, Signal};
 
 use super::terminal::Terminal;
 use super::text;
-use fsage_lab::crash::{CrashRun, CrashWork, Watch};
+use fsage_lab::crash::{CrashRun, CrashWork, Keep, Watch};
 use fsage_lab::filesystem::Registry;
 
 /// Longest script that is read: ten thousand operations with long names.
@@ -209,6 +209,7 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
     };
     let keep = args.keep.as_ref().map(std::path::absolute).transpose();
     let keep = keep.map_err(|error| Problem::new(EXIT_USAGE, "`--keep` names no folder").because(&error))?;
+    let keep = keep.map(|folder| Keep { folder, command: again(args) });
     let spill = args.spill.as_ref().map(std::path::absolute).transpose();
     let spill =
         spill.map_err(|error| Problem::new(EXIT_USAGE, "`--spill` names no folder").because(&error))?;
@@ -248,6 +249,33 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
         check_every: args.check_every,
         keep,
     })
+}
+
+/// The words that try the same states of another load.
+fn again(args: &CrashArgs) -> Vec<String> {
+    let drive = DriveBehaviour::from(args.drive);
+    let each = |flag: &'static str, values: &[String]| -> Vec<String> {
+        values.iter().flat_map(|value| [flag.to_owned(), value.clone()]).collect()
+    };
+    let one = |flag: &str, value: &dyn Display| [flag.to_owned(), value.to_string()];
+    [
+        vec!["fsage".to_owned(), "crash".to_owned()],
+        each("--fs", std::slice::from_ref(&args.file_system)),
+        each("--mount", &args.mount),
+        each("--mkfs", &args.mkfs),
+        [
+            one("--medium", &args.medium),
+            one("--drive", &drive.name()),
+            one("--atomic", &args.atomic),
+            one("--cache", &args.cache),
+            one("--size", &args.size),
+            one("--states", &args.states),
+            one("--seed", &args.seed),
+            one("--check-every", &args.check_every),
+        ]
+        .concat(),
+    ]
+    .concat()
 }
 
 /// What is done before the cut.

@@ -9,6 +9,7 @@
 use fsage_model::crash::{CrashOperation, LoadStep};
 
 use super::history::{Floors, History, Target};
+use super::links::Links;
 use super::tree::{Identity, Node, parent};
 
 /// The operation with this number, and of the tree before it.
@@ -122,38 +123,36 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
         CrashOperation::Rename { from, .. } => from == name,
         _ => false,
     });
-    let (Some((replaced, _)), Some((removed, _))) = (replaced.last(), removed) else { return false };
+    let (Some((replaced, step)), Some((removed, _))) = (replaced.last(), removed) else { return false };
     let newer = file_at(history, removed, name).map(Node::File);
+    let is_replaced = match &step.operation {
+        CrashOperation::Rename { to: lost, .. } | CrashOperation::Unlink { path: lost } => lost == name,
+        _ => false,
+    };
     by_itself
+        && is_replaced
         && another_was_synced(history, (removed + 1, floors.last), newer, &[parent(name)])
         && !was_committed(history, floors, replaced, parent(name))
 }
 
-/// *A renamed file has both names*: one of `names` is what the file was called before a rename, the others are
-/// names that it had at once after it, one of them in another directory, or names from the last whole sync whose
-/// removal nothing promised; then something else than the file and its old directory was synced by itself; and since
-/// the rename neither of the two nor the whole file system was.
+/// *A renamed file has both names*: one of `names` is what one of the file's links was called before a rename, another
+/// what that link was called later, in another directory, and without the old one the file can have them all at once; then something
+/// else than the file and its old directory was synced by itself; and since the rename neither of the two nor the whole file
+/// system was.
 pub fn renamed_file_has_both_names(
     history: &History,
     floors: &Floors,
-    file: Identity,
+    (file, links): (Identity, &Links),
     names: &[&str],
 ) -> bool {
-    let is_of_file = |tree: usize, name: &str| file_at(history, tree, name) == Some(file);
-    let may_be_left = |name: &str| {
-        is_of_file(floors.all(), name)
-            && history.nodes(name, floors.name(name), floors.last).contains(&Some(Node::File(file)))
-    };
     steps(history, floors.all(), floors.last).any(|(number, step)| {
         let CrashOperation::Rename { from, .. } = &step.operation else { return false };
-        let others = || names.iter().filter(|name| **name != from);
-        let mut after = number + 1..=floors.last;
-        names.contains(&from.as_str())
-            && is_of_file(number, from)
-            && after.any(|tree| {
-                others().any(|name| parent(name) != parent(from) && is_of_file(tree, name))
-                    && others().all(|name| is_of_file(tree, name) || may_be_left(name))
-            })
+        let others: Vec<&str> = names.iter().copied().filter(|name| name != from).collect();
+        let mut later = links.later_names(number, from);
+        others.len() + 1 == names.len()
+            && file_at(history, number, from) == Some(file)
+            && later.any(|name| parent(name) != parent(from) && others.contains(&name))
+            && links.most_at_once(&others) == others.len()
             && !was_synced(history, floors, number + 1, file)
             && another_was_synced(history, (number + 1, floors.last), Some(Node::File(file)), &[parent(from)])
             && !was_committed(history, floors, number, parent(from))
@@ -163,6 +162,11 @@ pub fn renamed_file_has_both_names(
 /// Whether `path` is `directory` or something in it.
 pub fn is_within(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A path when `from` is called `to`, if it is that or something in it.
+pub fn moved(path: &str, from: &str, to: &str) -> Option<String> {
+    is_within(path, from).then(|| format!("{to}{}", path.strip_prefix(from).unwrap_or_default()))
 }
 
 /// Whether nothing of a file can be on the medium: no name led to it at the last whole sync, and since then neither the file
@@ -183,39 +187,47 @@ fn is_only_in_memory(history: &History, floors: &Floors, file: Identity) -> bool
         })
 }
 
-/// Whether the file that `name` led to before operation `number` was synced after it, by itself or with a directory that
-/// it has a name in, while it had another name in the directory of `name`.
-fn replaced_was_synced(history: &History, floors: &Floors, number: usize, name: &str) -> bool {
+/// Whether after operation `number`, which gave `name` to another file, a directory was synced in which the file that had the name
+/// before has a name that is newer than the last whole sync, while it had another one in the directory of `name`.
+fn replaced_got_synced_name(history: &History, floors: &Floors, number: usize, name: &str) -> bool {
     let Some(replaced) = file_at(history, number, name) else { return false };
     steps(history, number + 1, floors.last).any(|(number, step)| {
+        let CrashOperation::FsyncDirectory { path } = &step.operation else { return false };
         let names = history.names(number).into_iter().flatten();
-        let own: Vec<&str> =
-            names.filter(|(_, node)| **node == Node::File(replaced)).map(|(name, _)| name.as_str()).collect();
-        let is_in = |directory: &str| own.iter().any(|other| *other != name && parent(other) == directory);
-        Target::synced_by(history, number, &step.operation).is_some_and(|target| {
-            let is_replaced = match target {
-                Target::File(file) => file == replaced,
-                Target::Directory(path) => is_in(path),
-            };
-            is_replaced && is_in(parent(name)) && target.had_changed(history, number)
-        })
+        let own = names.filter(|(_, node)| **node == Node::File(replaced)).map(|(name, _)| name.as_str());
+        let own: Vec<&str> = own.filter(|other| *other != name).collect();
+        let is_new = |name: &str| file_at(history, floors.all(), name) != Some(replaced);
+        own.iter().any(|name| parent(name) == path && is_new(name))
+            && own.iter().any(|other| parent(other) == parent(name))
+            && Target::Directory(path).had_changed(history, number)
     })
+}
+
+/// Where things are after a cut.
+pub trait Whereabouts {
+    /// Whether this is at a name, as far as can be told.
+    fn is_at(&self, name: &str, node: Node) -> bool;
+
+    /// Whether there is a name with blocks of this file and of no other.
+    fn is_somewhere(&self, file: Identity) -> bool;
 }
 
 /// *A name that was replaced is gone*: `name` was promised by a sync of its directory, of what it led to, or of a file in it;
 /// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, or is
-/// a file that may be nowhere, because it was only in memory; `is_at` tells what is at a name; then something
+/// a file that is nowhere and may be, because it was only in memory; `found` tells what is there; then something
 /// else than what was moved and its directories had been changed and was synced by itself; and since the move neither
 /// what was moved nor its new directory nor the whole file system was. However it was promised, it is gone by this finding
-/// too where that sync was of the replaced file, by another name of which it has one in the same directory.
+/// too where that sync was of a directory in which the replaced file has a new name, while it has another beside the replaced one.
 pub fn replaced_name_is_gone(
     history: &History,
     floors: &Floors,
     name: &str,
-    is_at: impl Fn(&str, Node) -> bool,
+    found: &impl Whereabouts,
 ) -> bool {
     let floor = floors.name(name);
-    let promise = floor.checked_sub(1).and_then(|number| history.steps().get(number));
+    // Where it is that of `syncfs`, of this or another thread, that promised it.
+    let promise = floor.checked_sub(1).filter(|_| floor > floors.all());
+    let promise = promise.and_then(|number| history.steps().get(number));
     let (by_directory, by_itself) = match promise.map(|step| &step.operation) {
         Some(CrashOperation::FsyncDirectory { path }) => (path == parent(name), false),
         Some(CrashOperation::Fsync { path }) => (false, is_within(path, name)),
@@ -226,7 +238,7 @@ pub fn replaced_name_is_gone(
             if to == name
                 && (by_itself
                     || by_directory && parent(from) != parent(name)
-                    || replaced_was_synced(history, floors, number, name)) =>
+                    || replaced_got_synced_name(history, floors, number, name)) =>
         {
             let names = history.names(number)?;
             names.get(name)?;
@@ -239,11 +251,11 @@ pub fn replaced_name_is_gone(
         Node::Directory => was_committed(history, floors, tree, path),
     };
     let may_be_nowhere = |moved: Node| match moved {
-        Node::File(file) => is_only_in_memory(history, floors, file),
+        Node::File(file) => !found.is_somewhere(file) && is_only_in_memory(history, floors, file),
         Node::Directory => false,
     };
     moves.any(|(number, from, moved)| {
-        (is_at(from, moved) || may_be_nowhere(moved))
+        (found.is_at(from, moved) || may_be_nowhere(moved))
             && !was_synced_since(number, name, moved)
             && another_was_synced(
                 history,

@@ -231,6 +231,26 @@ mod tests {
         assert_eq!(kinds.len(), 11, "{kinds:?}");
     }
 
+    /// As `fsage crash --keep` writes it down.
+    #[test]
+    fn every_load_is_a_script() {
+        for load in CrashLoad::GENERATED {
+            let generated = generate(CrashLoadSpec { size: load.default_size(), ..spec(load, 7) }).unwrap();
+            let base = generated.base.strip_suffix(&[CrashOperation::Sync]).unwrap();
+            let lines = |operations: &[CrashOperation]| -> String {
+                operations.iter().map(|operation| format!("{operation}\n")).collect()
+            };
+            let text = format!("{}---\n{}", lines(base), lines(&generated.operations));
+            let read = super::super::script::generate(&text.parse().unwrap(), 7).unwrap();
+            assert_eq!(
+                (read.base, read.operations),
+                (generated.base, generated.operations),
+                "{}",
+                load.name()
+            );
+        }
+    }
+
     #[test]
     fn every_thread_has_operations_of_its_own_in_its_own_directory() {
         let spec = CrashLoadSpec { threads: 3, size: 100, ..spec(CrashLoad::Metadata, 5) };

@@ -193,6 +193,14 @@ pub fn use_free_space(directory: &Anchor) -> Result<(), CrashError> {
         .map_err(|errno| CrashError::Operation { operation: "fill".to_owned(), source: errno.into() })
 }
 
+/// Whether the operations of a script can be done one after the other, on an empty volume and within what a script may take.
+///
+/// # Errors
+/// Which cannot, and why.
+pub fn check_script(script: &CrashScript) -> Result<(), String> {
+    script::generate(script, 0).map(drop)
+}
+
 /// Makes what a part of a load begins with.
 fn make_base(part: &Generated, directory: &Anchor) -> Result<(), CrashError> {
     let mut tree = tree::Tree::new(part.seed);

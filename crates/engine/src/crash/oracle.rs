@@ -15,8 +15,9 @@ use fsage_content::{BLOCK_BYTES, Block, recognise};
 use fsage_model::crash::{Damage, DamageKind, KnownFinding, UpdateOutcome, UpdateWay};
 
 use super::history::{Floors, History};
+use super::known;
+use super::links::Links;
 use super::tree::{ATTRIBUTE_OFFSET, Contents, Identity, Node, Written, block_bytes, parent};
-use super::{known, links};
 
 /// A file that was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,11 +89,7 @@ fn relocated(found: &FoundTree, from: &str, to: &str) -> Option<FoundTree> {
     }
     let mut moved = FoundTree::new();
     for (name, what) in found {
-        let name = if known::is_within(name, from) {
-            format!("{to}{}", name.strip_prefix(from).unwrap_or_default())
-        } else {
-            name.clone()
-        };
+        let name = known::moved(name, from, to).unwrap_or_else(|| name.clone());
         let before = moved.insert(name.clone(), what.clone());
         if before.is_some_and(|_| name != to) {
             return None;
@@ -112,6 +109,24 @@ struct Wrong {
 impl Wrong {
     const fn new(kind: DamageKind, what: String) -> Self {
         Self { kind, what, pattern: None }
+    }
+}
+
+impl known::Whereabouts for Judge<'_> {
+    fn is_at(&self, name: &str, node: Node) -> bool {
+        // Of an empty file only its name says which it is.
+        let may_be_empty =
+            |file| self.history.held(file, 0, self.floors.last).iter().any(|held| held.size_bytes == 0);
+        match (self.found.get(name), node) {
+            (Some(Found::File(found)), Node::File(file)) if found.bytes.is_empty() => may_be_empty(file),
+            (Some(Found::File(found)), Node::File(file)) => sole_owner(&found.bytes) == Some(file),
+            (found, Node::Directory) => found == Some(&Found::Directory),
+            _ => false,
+        }
+    }
+
+    fn is_somewhere(&self, file: Identity) -> bool {
+        self.files().any(|(_, found)| sole_owner(&found.bytes) == Some(file))
     }
 }
 
@@ -164,16 +179,7 @@ impl<'a> Judge<'a> {
 
     /// The finding by which a name that was promised is gone.
     fn is_gone_by(&self, name: &str) -> Option<KnownFinding> {
-        // Of an empty file only its name says which it is.
-        let may_be_empty =
-            |file| self.history.held(file, 0, self.floors.last).iter().any(|held| held.size_bytes == 0);
-        let is_at = |name: &str, node: Node| match (self.found.get(name), node) {
-            (Some(Found::File(found)), Node::File(file)) if found.bytes.is_empty() => may_be_empty(file),
-            (Some(Found::File(found)), Node::File(file)) => sole_owner(&found.bytes) == Some(file),
-            (found, Node::Directory) => found == Some(&Found::Directory),
-            _ => false,
-        };
-        known::replaced_name_is_gone(self.history, self.floors, name, is_at)
+        known::replaced_name_is_gone(self.history, self.floors, name, self)
             .then_some(KnownFinding::BtrfsReplacedNameIsGone)
             .or_else(|| self.has_old_name(name))
     }
@@ -267,26 +273,30 @@ impl<'a> Judge<'a> {
         })
     }
 
+    /// Every file that was found.
+    fn files(&self) -> impl Iterator<Item = (&'a str, &'a FoundFile)> + use<'a> {
+        self.found.iter().filter_map(|(name, found)| match found {
+            Found::File(file) => Some((name.as_str(), file)),
+            _ => None,
+        })
+    }
+
     /// Whether every file that the name may lead to is there by another name, told by its bytes, as another inode than
-    /// what was found.
+    /// what was found, which has no other name.
     fn is_another(&self, name: &str, found: &FoundFile) -> bool {
-        let is_there_as_another = |file: Identity| {
-            self.found.iter().any(|(other, there)| {
-                let Found::File(there) = there else { return false };
-                other != name
-                    && [found.inode, there.inode].iter().all(|inode| *inode > 0)
-                    && there.inode != found.inode
-                    && sole_owner(&there.bytes) == Some(file)
-            })
+        let others = || self.files().filter(|(other, _)| *other != name);
+        let is_there = |file: Identity| {
+            others().any(|(_, there)| there.inode > 0 && sole_owner(&there.bytes) == Some(file))
         };
         let nodes = self.history.nodes(name, self.floors.name(name), self.floors.last);
-        nodes.into_iter().flatten().all(|node| matches!(node, Node::File(file) if is_there_as_another(file)))
+        found.inode > 0
+            && others().all(|(_, there)| there.inode != found.inode)
+            && nodes.into_iter().flatten().all(|node| matches!(node, Node::File(file) if is_there(file)))
     }
 
     /// Whether another name leads to the inode that was found, which can be of no other file than this.
     fn has_name_of(&self, name: &str, found: &FoundFile, file: Identity) -> bool {
-        self.found.iter().any(|(other, there)| {
-            let Found::File(there) = there else { return false };
+        self.files().any(|(other, there)| {
             let nodes = self.history.nodes(other, self.floors.name(other), self.floors.last);
             let mut fitting = nodes.into_iter().flatten().filter(|node| match node {
                 Node::File(file) => self.contents(*file, &there.bytes).is_ok(),
@@ -395,16 +405,7 @@ impl<'a> Judge<'a> {
     /// Files that a rename lost or doubled.
     fn renamed(&mut self) {
         let (floors, history) = (self.floors, self.history);
-        let mut seen: BTreeSet<Identity> = BTreeSet::new();
-        let mut alone: BTreeMap<Identity, Vec<&str>> = BTreeMap::new();
-        for (name, found) in self.found {
-            if let Found::File(FoundFile { bytes, .. }) = found {
-                seen.extend(owners(bytes));
-                if let Some(file) = sole_owner(bytes) {
-                    alone.entry(file).or_default().push(name);
-                }
-            }
-        }
+        let seen: BTreeSet<Identity> = self.files().flat_map(|(_, found)| owners(&found.bytes)).collect();
         for (file, floor) in self.durable_files() {
             let may_be_empty =
                 || history.held(file, floors.file(file), floors.last).iter().any(|held| held.size_bytes == 0);
@@ -418,21 +419,39 @@ impl<'a> Judge<'a> {
                 self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
             }
         }
-        for (file, names) in alone {
-            if names.len() < 2 {
-                continue;
-            }
-            let most = links::most_at_once(history, (floors.all(), floors.last), file, &names);
-            if most > 0 && names.len() > most {
+        for (file, there) in self.names_by_file() {
+            let links = Links::of(history, floors, file);
+            let names: Vec<&str> = there.keys().map(String::as_str).collect();
+            let most = links.most_at_once(&names);
+            if names.len() > most {
                 let all = names.join(" and ");
                 let what =
                     format!("{all} lead to one file, which can have at most {most} of these names at once");
-                let pattern = known::renamed_file_has_both_names(history, floors, file, &names)
-                    .then_some(KnownFinding::BtrfsRenamedFileHasBothNames);
+                // Copies of a file are another matter.
+                let inodes: BTreeSet<u64> = there.values().copied().filter(|inode| *inode > 0).collect();
+                let is_known = inodes.len() <= 1
+                    && known::renamed_file_has_both_names(history, floors, (file, &links), &names);
+                let pattern = is_known.then_some(KnownFinding::BtrfsRenamedFileHasBothNames);
                 let path = names.first().copied().unwrap_or_default();
                 self.matched(path, Wrong { kind: DamageKind::Name, what, pattern });
             }
         }
+    }
+
+    /// By what names, and as which inode, each file is there that is told by its blocks, where the name may lead to it: of
+    /// others something else is said. A directory that has its old path by a known finding counts as where it should be.
+    fn names_by_file(&self) -> BTreeMap<Identity, BTreeMap<String, u64>> {
+        let mut files: BTreeMap<Identity, BTreeMap<String, u64>> = BTreeMap::new();
+        for (name, found) in self.files() {
+            let Some(file) = sole_owner(&found.bytes) else { continue };
+            let moved = self.old_paths.iter().find_map(|(from, to)| known::moved(name, from, to));
+            let name = moved.unwrap_or_else(|| name.to_owned());
+            let nodes = self.history.nodes(&name, self.floors.name(&name), self.floors.last);
+            if nodes.contains(&Some(Node::File(file))) {
+                files.entry(file).or_default().insert(name, found.inode);
+            }
+        }
+        files
     }
 
     /// Files that a durable name led to, and since which tree.

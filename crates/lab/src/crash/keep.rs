@@ -4,10 +4,10 @@
 use std::fs::DirBuilder;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fsage_engine::crash::database_programs;
-use fsage_model::crash::{CrashOperation, Failing, ProgramRun, SCRIPT_BEGINS};
+use fsage_engine::crash::{check_script, database_programs};
+use fsage_model::crash::{CrashOperation, CrashScriptError, Failing, ProgramRun, SCRIPT_BEGINS};
 use fsage_model::disk::call as disk_call;
 use fsage_model::escape;
 use fsage_model::protocol::call;
@@ -27,6 +27,15 @@ const LOG: &str = "requests.log";
 const SCRIPT: &str = "load.txt";
 /// What it is and how to see it.
 const TEXT: &str = "reproduce.txt";
+
+/// What is to be kept, and how it is done again.
+#[derive(Debug, Clone)]
+pub struct Keep {
+    /// A folder that does not exist yet, for the failing state and what it takes to see it without fsage.
+    pub folder: PathBuf,
+    /// The words of `fsage crash` for the same file system, disk and states, without what is done before the cut.
+    pub command: Vec<String>,
+}
 
 /// Makes the folder, which must not be there yet, before anything is tried: only its owner may enter it.
 pub(super) fn make(folder: &Path) -> Result<(), CrashError> {
@@ -50,7 +59,7 @@ pub(super) fn keep(
     place: &mut Bench<'_>,
     failing: &Failing,
     done: &Done,
-    folder: &Path,
+    Keep { folder, command }: &Keep,
 ) -> Result<(), CrashError> {
     let keep = |path: &Path| {
         let path = path.to_owned();
@@ -64,12 +73,14 @@ pub(super) fn keep(
         let path = folder.join(ACKNOWLEDGED);
         write(&path, &acknowledged(program, failing.state.cut)).map_err(keep(&path))?;
     }
-    if is_scripted(run, done) {
+    let script = script(run, failing, done);
+    if let Ok(script) = &script {
         let path = folder.join(SCRIPT);
-        write(&path, &script(done, failing)).map_err(keep(&path))?;
+        write(&path, script).map_err(keep(&path))?;
     }
+    let script = script.map(|_| words(command.iter().map(String::as_str).chain(["--script", SCRIPT])));
     let path = folder.join(TEXT);
-    write(&path, &text(run, failing, done)).map_err(keep(&path))
+    write(&path, &text(run, failing, &script)).map_err(keep(&path))
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
@@ -84,22 +95,28 @@ fn acknowledged(program: &ProgramRun, cut: u64) -> String {
     before.map(|one| format!("{}\n", one.text)).collect()
 }
 
-/// Whether the operations are fsage's, of one thread: those of several are in no order that could be done again.
-const fn is_scripted(run: &CrashRun, done: &Done) -> bool {
-    done.program.is_none() && !run.work.has_threads()
-}
-
-/// The operations that had begun at the cut, as `fsage crash --script` reads them; it syncs what comes before the line by itself.
-fn script(done: &Done, failing: &Failing) -> String {
+/// The operations that had begun at the cut, as `fsage crash --script` reads them, which syncs what comes before the line by
+/// itself; or why there are none.
+fn script(run: &CrashRun, failing: &Failing, done: &Done) -> Result<String, String> {
+    if done.program.is_some() {
+        return Err("the load is a program".to_owned());
+    }
+    if run.work.has_threads() {
+        return Err("operations of several threads are in no order that could be done again".to_owned());
+    }
     let base = done.base.strip_suffix(&[CrashOperation::Sync]).unwrap_or(&done.base);
     let returned = done.steps.partition_point(|step| step.position <= failing.state.cut);
     let begun = done.steps.iter().take(returned + 1).map(|step| &step.operation);
-    let lines = |operation: &CrashOperation| format!("{}\n", escape::line(&operation.to_string()));
-    base.iter().map(lines).chain([format!("{SCRIPT_BEGINS}\n")]).chain(begun.map(lines)).collect()
+    // Not escaped: names are what they were in the script, which has none with control characters.
+    let lines = |operation: &CrashOperation| format!("{operation}\n");
+    let script: String =
+        base.iter().map(lines).chain([format!("{SCRIPT_BEGINS}\n")]).chain(begun.map(lines)).collect();
+    let read = script.parse().map_err(|error: CrashScriptError| error.what);
+    read.and_then(|script| check_script(&script)).map(|()| script)
 }
 
 /// What the folder holds and how to see the damage.
-fn text(run: &CrashRun, failing: &Failing, done: &Done) -> String {
+fn text(run: &CrashRun, failing: &Failing, again: &Result<String, String>) -> String {
     let kind = run.file_system.mount_type();
     let state = &failing.state;
     let mut text = format!(
@@ -113,10 +130,12 @@ fn text(run: &CrashRun, failing: &Failing, done: &Done) -> String {
     if matches!(run.work, CrashWork::Program(_)) {
         text += &format!("{ACKNOWLEDGED}: what the load had acknowledged before the cut\n");
     }
-    if is_scripted(run, done) {
-        text += &format!(
-            "{SCRIPT}: the operations up to the cut (fsage crash --script {SCRIPT} does them again)\n"
-        );
+    match (again, &run.work) {
+        (Ok(command), _) => {
+            text += &format!("{SCRIPT}: the operations up to the cut, to be done again:\n  {command}\n")
+        }
+        (Err(_), CrashWork::Program(_) | CrashWork::Database(_)) => {}
+        (Err(why), _) => text += &format!("The operations are in no script: {}\n", escape::line(why)),
     }
     text += "\nDamage:\n";
     for damage in failing.damage.iter().take(8) {
@@ -137,23 +156,26 @@ fn commands(run: &CrashRun) -> String {
     );
     match &run.work {
         CrashWork::Program(program) => {
-            let check: Vec<String> = program.check.iter().map(|word| quote(word)).collect();
             lines += &format!(
                 "export FSAGE_DIRECTORY=\"$PWD/mnt/{DIRECTORY}\" FSAGE_ACKNOWLEDGED=\"$PWD/{ACKNOWLEDGED}\"\n\
                  (cd \"$FSAGE_DIRECTORY\" && {} < \"$FSAGE_ACKNOWLEDGED\"); echo \"exit status $?\"\n",
-                check.join(" ")
+                words(program.check.iter().map(String::as_str))
             );
         }
         CrashWork::Database(_) => {
-            let check: Vec<String> = database_programs().check.iter().map(|word| quote(word)).collect();
-            lines += &format!("(cd mnt/{DIRECTORY} && {})\ntail -n 1 {ACKNOWLEDGED}\n", check.join(" "));
+            let check = words(database_programs().check.iter().map(String::as_str));
+            lines += &format!("(cd mnt/{DIRECTORY} && {check})\ntail -n 1 {ACKNOWLEDGED}\n");
         }
         CrashWork::Load(_) | CrashWork::Script(_) => lines += &format!("ls -lR mnt/{DIRECTORY}\n"),
     }
     lines += "umount mnt\n";
     if let Some(check) = run.file_system.fsck_argv(Path::new("work.img")) {
-        let words: Vec<String> = check.iter().map(|word| quote(word)).collect();
-        lines += &format!("{}\n", words.join(" "));
+        lines += &format!("{}\n", words(check.iter().map(String::as_str)));
     }
     lines
+}
+
+/// Words as a shell would have to be given them.
+fn words<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(quote).collect::<Vec<String>>().join(" ")
 }

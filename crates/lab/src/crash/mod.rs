@@ -20,7 +20,6 @@ mod work;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fsage_model::cause::in_one_line;
@@ -34,6 +33,7 @@ use fsage_model::study::DiskOptions;
 
 pub use bench::Bench;
 pub use error::CrashError;
+pub use keep::Keep;
 use place::Place;
 pub use work::CrashWork;
 use work::Done;
@@ -63,8 +63,8 @@ pub struct CrashRun {
     pub states: CrashSpec,
     /// Every so many states are checked by the file system's program and written to; 0: none.
     pub check_every: u64,
-    /// A folder that does not exist yet, for the failing state and what it takes to see it without fsage.
-    pub keep: Option<PathBuf>,
+    /// Where and how the failing state is kept.
+    pub keep: Option<Keep>,
 }
 
 /// What a run says while it is under way.
@@ -96,9 +96,9 @@ impl CrashRun {
         if !self.file_system.mounts_by_kernel() {
             return Err(CrashError::Mount { kind: self.file_system.kind().to_owned() });
         }
-        self.keep.as_deref().map_or(Ok(()), keep::make)?;
+        self.keep.as_ref().map_or(Ok(()), |keep| keep::make(&keep.folder))?;
         let outcome = self.run_on_a_disk(watch);
-        self.keep.as_deref().into_iter().for_each(keep::remove_if_empty);
+        self.keep.iter().for_each(|keep| keep::remove_if_empty(&keep.folder));
         outcome
     }
 
@@ -149,8 +149,8 @@ impl CrashRun {
             if let Some(run) = &done.program {
                 program::describe(place, run, &mut failing)?;
             }
-            if let Some(folder) = &self.keep {
-                let kept = keep::keep(self, place, &failing, &done, folder);
+            if let Some(keep) = &self.keep {
+                let kept = keep::keep(self, place, &failing, &done, keep);
                 report.problems.extend(kept.err().map(|error| in_one_line(&error)));
             }
             report.failing = Some(failing);
