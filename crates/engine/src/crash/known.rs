@@ -9,7 +9,7 @@
 use fsage_model::crash::{CrashOperation, LoadStep};
 
 use super::history::{Floors, History, Target};
-use super::links::Links;
+use super::links::{Links, OldNames};
 use super::tree::{Identity, Node, parent};
 
 /// The operation with this number, and of the tree before it.
@@ -102,9 +102,10 @@ fn was_committed(history: &History, floors: &Floors, from: usize, directory: &st
         })
 }
 
-/// *The file that was replaced comes back*: `name` led to `older` and then to another file, which was renamed over it or made in
-/// its place; that file was synced by this or another of its names; the name was removed or renamed away; then something else that had been
-/// changed was synced by itself; and since `older` lost the name neither the directory nor the whole file system was.
+/// *The file that was replaced comes back*: `name` led to `older`, which lost it, and then to another file, which was synced by this or
+/// another of its names; the name was removed or renamed away; then something that had been changed, maybe that
+/// file, was synced by itself, when `older` had no name in the same directory. Since `older` lost the name neither it nor
+/// the directory nor the whole file system was synced, and since the other file was, `older` was not renamed.
 pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, older: Identity) -> bool {
     let Some(promise) = floors.name(name).checked_sub(1) else { return false };
     let is_of_file = |path: &str| {
@@ -115,7 +116,7 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
         .steps()
         .get(promise)
         .is_some_and(|step| matches!(&step.operation, CrashOperation::Fsync { path } if is_of_file(path)));
-    let replaced = steps(history, 0, promise).filter(|(number, _)| {
+    let lost = steps(history, 0, promise).filter(|(number, _)| {
         file_at(history, *number, name) == Some(older) && file_at(history, number + 1, name) != Some(older)
     });
     let removed = steps(history, promise, floors.last).find(|(_, step)| match &step.operation {
@@ -123,40 +124,52 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
         CrashOperation::Rename { from, .. } => from == name,
         _ => false,
     });
-    let (Some((replaced, step)), Some((removed, _))) = (replaced.last(), removed) else { return false };
-    let newer = file_at(history, removed, name).map(Node::File);
-    let is_replaced = match &step.operation {
-        CrashOperation::Rename { to: lost, .. } | CrashOperation::Unlink { path: lost } => lost == name,
-        _ => false,
+    let (Some((lost, step)), Some((removed, _))) = (lost.last(), removed) else { return false };
+    let is_beside = |tree: usize| {
+        let mut names = history.names(tree).into_iter().flatten();
+        names.any(|(other, node)| *node == Node::File(older) && parent(other) == parent(name))
     };
+    let is_moved = |step: &LoadStep, number: usize| matches!(&step.operation, CrashOperation::Rename { from, .. } if file_at(history, number, from) == Some(older));
     by_itself
-        && is_replaced
-        && another_was_synced(history, (removed + 1, floors.last), newer, &[parent(name)])
-        && !was_committed(history, floors, replaced, parent(name))
+        && !matches!(step.operation, CrashOperation::Exchange { .. })
+        && (removed + 1..floors.last).any(|synced| {
+            another_was_synced(history, (synced, synced + 1), None, &[parent(name)])
+                && !is_beside(synced)
+                && !steps(history, promise, synced).any(|(number, step)| is_moved(step, number))
+        })
+        && !was_synced(history, floors, lost, older)
+        && !was_committed(history, floors, lost, parent(name))
 }
 
-/// *A renamed file has both names*: one of `names` is what one of the file's links was called before a rename, another
-/// what that link was called later, in another directory, and without the old one the file can have them all at once; then something
-/// else than the file and its old directory was synced by itself; and since the rename neither of the two nor the whole file
-/// system was.
+/// *A renamed file has both names*: some of `names` are what links of the file were called before a rename, while others
+/// are what those links were called later, in another directory, and without the old ones, one of each such link, the file can have
+/// them all at once; then something else than the file and the old directory was synced by itself; and since the rename
+/// neither of the two nor the whole file system was.
 pub fn renamed_file_has_both_names(
     history: &History,
     floors: &Floors,
     (file, links): (Identity, &Links),
     names: &[&str],
 ) -> bool {
-    steps(history, floors.all(), floors.last).any(|(number, step)| {
-        let CrashOperation::Rename { from, .. } = &step.operation else { return false };
-        let others: Vec<&str> = names.iter().copied().filter(|name| name != from).collect();
-        let mut later = links.later_names(number, from);
-        others.len() + 1 == names.len()
-            && file_at(history, number, from) == Some(file)
-            && later.any(|name| parent(name) != parent(from) && others.contains(&name))
-            && links.most_at_once(&others) == others.len()
+    let mut old = OldNames::new();
+    for (number, step) in steps(history, floors.all(), floors.last) {
+        let CrashOperation::Rename { from, .. } = &step.operation else { continue };
+        let Some(link) = links.which(number, from) else { continue };
+        let mut later = links.later_names(link, number);
+        let may_be_left = later.any(|name| parent(name) != parent(from) && names.contains(&name))
             && !was_synced(history, floors, number + 1, file)
-            && another_was_synced(history, (number + 1, floors.last), Some(Node::File(file)), &[parent(from)])
-            && !was_committed(history, floors, number, parent(from))
-    })
+            && another_was_synced(
+                history,
+                (number + 1, floors.last),
+                Some(Node::File(file)),
+                &[parent(from)],
+            )
+            && !was_committed(history, floors, number, parent(from));
+        if may_be_left {
+            old.entry(link).or_default().insert(from.as_str());
+        }
+    }
+    links.most_at_once(names, &old) == names.len()
 }
 
 /// Whether `path` is `directory` or something in it.

@@ -5,7 +5,7 @@
 //! that there was since its name was promised last may be there after a cut. But a rename is atomic: a link is there by
 //! one of its names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use fsage_model::crash::CrashOperation;
@@ -13,6 +13,9 @@ use fsage_model::crash::CrashOperation;
 use super::history::{Floors, History};
 use super::known::moved;
 use super::tree::{Identity, Node};
+
+/// By the number of a link, names by which it may be there beside another one of its names.
+pub type OldNames<'a> = BTreeMap<usize, BTreeSet<&'a str>>;
 
 /// Every link that a file had from the last whole sync on.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ struct Link {
     /// Its names, the last one last.
     names: Vec<Called>,
     is_there: bool,
+    /// Whether it was promised to be there in one of the trees.
+    is_durable: bool,
 }
 
 /// A name of a link.
@@ -54,54 +59,80 @@ impl Links {
             }
             links.extend(new.into_iter().map(|name| Link::new(name, number + 1)));
         }
-        // A link that had lost a name when what the name leads to was promised is not there by it.
         for link in &mut links {
+            let is_promised = |called: &Called| called.trees.contains(&floors.name(&called.name));
+            link.is_durable = link.names.iter().any(is_promised) || link.is_of(from);
+            // A link that had lost a name when what the name leads to was promised is not there by it.
             link.names.retain(|called| *called.trees.end() >= floors.name(&called.name));
         }
         Self(links)
     }
 
-    /// How many of `names` can lead to the file at once, if each link is there by one of its names at most.
-    pub fn most_at_once(&self, names: &[&str]) -> usize {
-        // A matching of names and links (Kuhn 1955): by which name each link is there.
-        let mut there: Vec<Option<&str>> = vec![None; self.0.len()];
-        names.iter().filter(|name| self.place(name, &mut there, &mut BTreeSet::new())).count()
+    /// How many of `names` can lead to the file at once, if each link is there by one of its names at most; and also by one of
+    /// those that `old` has for it.
+    pub fn most_at_once<'a>(&self, names: &[&'a str], old: &OldNames<'a>) -> usize {
+        // A matching of names and what may bear them (Kuhn 1955): every link, and every link again with its old names.
+        let may_be = |number: usize, name: &str| match self.0.get(number) {
+            Some(link) => link.names.iter().any(|called| called.name == name),
+            None => old.get(&(number - self.0.len())).is_some_and(|old| old.contains(name)),
+        };
+        let mut there: Vec<Option<&str>> = vec![None; 2 * self.0.len()];
+        names.iter().filter(|name| place(name, &may_be, &mut there, &mut BTreeSet::new())).count()
     }
 
-    /// Finds a link for a name, by another name for those that are there already where that is needed.
-    fn place<'a>(
-        &self,
-        name: &'a str,
-        there: &mut Vec<Option<&'a str>>,
-        tried: &mut BTreeSet<usize>,
-    ) -> bool {
-        for (number, link) in self.0.iter().enumerate() {
-            if !link.names.iter().any(|called| called.name == name) || !tried.insert(number) {
-                continue;
-            }
-            let other = there.get(number).copied().flatten();
-            if other.is_none_or(|other| self.place(other, there, tried)) {
-                if let Some(there) = there.get_mut(number) {
-                    *there = Some(name);
-                }
-                return true;
-            }
-        }
-        false
+    /// The names of a link that is there, by one of them: it was promised, and no operation removed it since.
+    pub fn lasting(&self) -> Option<Vec<&str>> {
+        let link = self.0.iter().find(|link| link.is_durable && link.is_there)?;
+        Some(link.names.iter().map(|called| called.name.as_str()).collect())
     }
 
-    /// The names that the link which was called `name` in a tree had after it.
-    pub fn later_names(&self, tree: usize, name: &str) -> impl Iterator<Item = &str> {
+    /// The number of the link which was called `name` in a tree.
+    pub fn which(&self, tree: usize, name: &str) -> Option<usize> {
         let had = |called: &Called| called.name == name && called.trees.contains(&tree);
-        let link = self.0.iter().find(|link| link.names.iter().any(had));
-        let names = link.into_iter().flat_map(|link| &link.names);
+        self.0.iter().position(|link| link.names.iter().any(had))
+    }
+
+    /// The names that a link had after a tree.
+    pub fn later_names(&self, link: usize, tree: usize) -> impl Iterator<Item = &str> {
+        let names = self.0.get(link).into_iter().flat_map(|link| &link.names);
         names.filter(move |called| *called.trees.start() > tree).map(|called| called.name.as_str())
     }
 }
 
+/// Finds something that may bear a name, and another name for what has one already where that is needed.
+fn place<'a>(
+    name: &'a str,
+    may_be: &impl Fn(usize, &str) -> bool,
+    there: &mut Vec<Option<&'a str>>,
+    tried: &mut BTreeSet<usize>,
+) -> bool {
+    for number in 0..there.len() {
+        if !may_be(number, name) || !tried.insert(number) {
+            continue;
+        }
+        let other = there.get(number).copied().flatten();
+        if other.is_none_or(|other| place(other, may_be, there, tried)) {
+            if let Some(there) = there.get_mut(number) {
+                *there = Some(name);
+            }
+            return true;
+        }
+    }
+    false
+}
+
 impl Link {
     fn new(name: &str, tree: usize) -> Self {
-        Self { names: vec![Called { name: name.to_owned(), trees: tree..=tree }], is_there: true }
+        Self {
+            names: vec![Called { name: name.to_owned(), trees: tree..=tree }],
+            is_there: true,
+            is_durable: false,
+        }
+    }
+
+    /// Whether it was there in this tree, the first one.
+    fn is_of(&self, tree: usize) -> bool {
+        self.names.first().is_some_and(|called| *called.trees.start() == tree)
     }
 
     /// Its name in the next tree.
@@ -133,7 +164,8 @@ mod tests {
         let base = ["mkdir one", "create b", "link b c", "create o"];
         let history = history(&base, load);
         let Some(Node::File(file)) = history.names(0).unwrap().get("b").copied() else { panic!("no file") };
-        Links::of(&history, &history.floors(10 * (load.len() as u64), true), file).most_at_once(names)
+        Links::of(&history, &history.floors(10 * (load.len() as u64), true), file)
+            .most_at_once(names, &OldNames::new())
     }
 
     #[test]
@@ -179,7 +211,8 @@ mod tests {
                 panic!("no file")
             };
             let links = Links::of(&history, &history.floors(900, true), file);
-            links.later_names(tree, name).map(str::to_owned).collect()
+            let link = links.which(tree, name).into_iter();
+            link.flat_map(|link| links.later_names(link, tree)).map(str::to_owned).collect()
         };
         let load = ["rename c d", "rename b one/b", "rename one two", "link d c"];
         assert_eq!(later(&load, 0, "b"), ["one/b", "two/b"]);
@@ -187,5 +220,46 @@ mod tests {
         assert_eq!(later(&load, 0, "c"), ["d"]);
         assert!(later(&load, 4, "c").is_empty(), "another link has the name now");
         assert!(later(&load, 3, "b").is_empty(), "no link has it in that tree");
+    }
+
+    #[test]
+    fn a_link_may_have_one_old_name_beside_another_name() {
+        let history = history(&["mkdir one", "create b", "link b c"], &["rename b one/b", "rename c one/c"]);
+        let Some(Node::File(file)) = history.names(0).unwrap().get("b").copied() else { panic!("no file") };
+        let links = Links::of(&history, &history.floors(900, true), file);
+        let [b, c] = ["b", "c"].map(|name| links.which(0, name).unwrap());
+        let most = |names: &[&'static str], old: &[(usize, &'static str)]| {
+            let mut all = OldNames::new();
+            for (link, name) in old {
+                all.entry(*link).or_default().insert(*name);
+            }
+            links.most_at_once(names, &all)
+        };
+        let all = ["b", "one/b", "c", "one/c"];
+        assert_eq!(most(&all, &[]), 2);
+        assert_eq!(most(&all, &[(b, "b")]), 3);
+        assert_eq!(most(&all, &[(b, "b"), (c, "c")]), 4);
+        assert_eq!(most(&all, &[(b, "b"), (b, "one/b")]), 3);
+        assert_eq!(most(&["b", "one/b", "d"], &[(b, "b"), (b, "d")]), 2);
+    }
+
+    #[test]
+    fn a_link_lasts_that_was_promised_and_that_nothing_removed() {
+        let names = |load: &[&str]| {
+            let history = history(&["mkdir one", "create b"], load);
+            let Some(Node::File(file)) = history.names(0).unwrap().get("b").copied() else {
+                panic!("no file")
+            };
+            let links = Links::of(&history, &history.floors(900, true), file);
+            links.lasting().map(|names| names.join(" "))
+        };
+        let some = |names: &str| Some(names.to_owned());
+        assert_eq!(names(&[]), some("b"));
+        assert_eq!(names(&["rename b c", "rename c one/b"]), some("b c one/b"));
+        assert_eq!(names(&["rename b one/b", "fsyncdir"]), some("one/b"));
+        // The order of what is made and removed is not promised.
+        assert_eq!(names(&["link b c", "unlink b"]), None);
+        assert_eq!(names(&["link b c", "fsyncdir", "unlink b"]), some("c"));
+        assert_eq!(names(&["link b c", "fsync c", "unlink b", "rename c d"]), some("c d"));
     }
 }

@@ -16,7 +16,7 @@ use fsage_model::crash::{Damage, DamageKind, KnownFinding, UpdateOutcome, Update
 
 use super::history::{Floors, History};
 use super::known;
-use super::links::Links;
+use super::links::{Links, OldNames};
 use super::tree::{ATTRIBUTE_OFFSET, Contents, Identity, Node, Written, block_bytes, parent};
 
 /// A file that was found.
@@ -406,15 +406,15 @@ impl<'a> Judge<'a> {
     fn renamed(&mut self) {
         let (floors, history) = (self.floors, self.history);
         let seen: BTreeSet<Identity> = self.files().flat_map(|(_, found)| owners(&found.bytes)).collect();
-        for (file, floor) in self.durable_files() {
+        for file in self.durable_files() {
             let may_be_empty =
                 || history.held(file, floors.file(file), floors.last).iter().any(|held| held.size_bytes == 0);
             if self.right.contains(&file) || seen.contains(&file) || may_be_empty() {
                 continue;
             }
-            let Some(names) = self.names_since(file, floor) else { continue };
+            let links = Links::of(history, floors, file);
+            let Some(names) = links.lasting() else { continue };
             if !names.iter().any(|name| self.is_said(name)) {
-                let names: Vec<&str> = names.into_iter().collect();
                 let what = format!("no name leads to the file that {} led to", names.join(" or "));
                 self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
             }
@@ -422,7 +422,7 @@ impl<'a> Judge<'a> {
         for (file, there) in self.names_by_file() {
             let links = Links::of(history, floors, file);
             let names: Vec<&str> = there.keys().map(String::as_str).collect();
-            let most = links.most_at_once(&names);
+            let most = links.most_at_once(&names, &OldNames::new());
             if names.len() > most {
                 let all = names.join(" and ");
                 let what =
@@ -454,37 +454,13 @@ impl<'a> Judge<'a> {
         files
     }
 
-    /// Files that a durable name led to, and since which tree.
-    fn durable_files(&self) -> BTreeMap<Identity, usize> {
-        let mut files: BTreeMap<Identity, usize> = BTreeMap::new();
-        let all = self.floors.all();
-        for node in self.history.names(all).into_iter().flat_map(BTreeMap::values) {
-            if let Node::File(file) = node {
-                files.insert(*file, all);
-            }
-        }
-        for name in self.history.all_names(self.floors.all(), self.floors.last) {
-            let floor = self.floors.name(name);
-            if let Some(Node::File(file)) = self.history.names(floor).and_then(|names| names.get(name)) {
-                let since = files.entry(*file).or_insert(floor);
-                *since = floor.min(*since);
-            }
-        }
-        files
-    }
-
-    /// The names that a file had since a tree; `None` if it may have had none meanwhile.
-    fn names_since(&self, file: Identity, floor: usize) -> Option<BTreeSet<&'a str>> {
-        let mut names = BTreeSet::new();
-        for tree in floor..=self.floors.last {
-            let here = self.history.names(tree)?.iter().filter(|(_, node)| **node == Node::File(file));
-            let here: Vec<&str> = here.map(|(name, _)| name.as_str()).collect();
-            if here.is_empty() {
-                return None;
-            }
-            names.extend(here);
-        }
-        Some(names)
+    /// Files that a durable name led to.
+    fn durable_files(&self) -> BTreeSet<Identity> {
+        let all = self.history.names(self.floors.all()).into_iter().flatten().map(|(_, node)| Some(node));
+        let names = self.history.all_names(self.floors.all(), self.floors.last).into_iter();
+        let promised = names.map(|name| self.history.names(self.floors.name(name))?.get(name));
+        let files = all.chain(promised).flatten();
+        files.filter_map(|node| if let Node::File(file) = node { Some(*file) } else { None }).collect()
     }
 
     /// Whether it is said of a name, or of a directory above it, that it is not as promised, and no finding explains it.

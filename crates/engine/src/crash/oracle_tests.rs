@@ -257,6 +257,18 @@ fn a_rename_neither_loses_nor_doubles_a_file() {
     assert_eq!(damage(&history, 10, false, &both), [(DamageKind::Name, "a".to_owned())]);
 }
 
+/// Nothing promises that the new name is there before the old one is gone.
+#[test]
+fn a_file_whose_only_durable_name_was_removed_may_be_nowhere() {
+    let history =
+        history(&["create a", "write a 4096", "mkdir one"], &["link a one/b", "unlink a", "fsyncdir"]);
+    let mut found = there(&history, 3);
+    found.remove("one/b");
+    assert_eq!(damage(&history, 30, false, &found), []);
+    let history = self::history(&["create a", "write a 4096", "mkdir one"], &["rename a one/b", "fsyncdir"]);
+    assert_eq!(damage(&history, 20, false, &found), [(DamageKind::Name, "one/b".to_owned())]);
+}
+
 #[test]
 fn an_older_file_under_a_durable_name_is_damage_of_the_name() {
     let base = ["create a", "write a 4096"];
