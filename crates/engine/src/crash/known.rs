@@ -92,6 +92,16 @@ fn was_synced(history: &History, floors: &Floors, from: usize, file: Identity) -
     })
 }
 
+/// Whether a sync of a file by itself returned in operations `from..`, while it had this name.
+fn was_synced_as(history: &History, floors: &Floors, from: usize, name: &str) -> bool {
+    steps(history, from, floors.returned).any(|(number, step)| match &step.operation {
+        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
+            file_at(history, number, name).is_some_and(|file| file_at(history, number, path) == Some(file))
+        }
+        _ => false,
+    })
+}
+
 /// Whether a whole sync, or one of this directory, returned in operations `from..`.
 fn was_committed(history: &History, floors: &Floors, from: usize, directory: &str) -> bool {
     floors.is_covered(from)
@@ -103,8 +113,8 @@ fn was_committed(history: &History, floors: &Floors, from: usize, directory: &st
 }
 
 /// *The file that was replaced comes back*: `name` led to `older`, which lost it, and then to another file, which was synced by this or
-/// another of its names; the name was removed or renamed away; then something that had been changed, maybe that
-/// file, was synced by itself, when `older` had no name in the same directory. Since `older` lost the name neither it nor
+/// another of its names; the name was removed, renamed, replaced or exchanged with a new name; then something that had been changed, maybe that
+/// file, was synced by itself, when `older` had no name in the same directory, and no file was while it had `name`. Since `older` lost the name neither it nor
 /// the directory nor the whole file system was synced, and since the other file was, `older` was not renamed.
 pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, older: Identity) -> bool {
     let Some(promise) = floors.name(name).checked_sub(1) else { return false };
@@ -119,9 +129,19 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
     let lost = steps(history, 0, promise).filter(|(number, _)| {
         file_at(history, *number, name) == Some(older) && file_at(history, number + 1, name) != Some(older)
     });
-    let removed = steps(history, promise, floors.last).find(|(_, step)| match &step.operation {
+    let is_new = |number: usize, name: &str| {
+        let names = history.names(floors.all());
+        names.is_none_or(|names| !names.contains_key(name))
+            && file_at(history, number, name)
+                .is_none_or(|file| !was_synced(history, floors, floors.all(), file))
+    };
+    let removed = steps(history, promise, floors.last).find(|(number, step)| match &step.operation {
         CrashOperation::Unlink { path } => path == name,
-        CrashOperation::Rename { from, .. } => from == name,
+        CrashOperation::Rename { from, to } => from == name || to == name,
+        // What is on the medium by the other name would be logged.
+        CrashOperation::Exchange { from, to } => {
+            from == name && is_new(*number, to) || to == name && is_new(*number, from)
+        }
         _ => false,
     });
     let (Some((lost, step)), Some((removed, _))) = (lost.last(), removed) else { return false };
@@ -129,7 +149,10 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
         let mut names = history.names(tree).into_iter().flatten();
         names.any(|(other, node)| *node == Node::File(older) && parent(other) == parent(name))
     };
-    let is_moved = |step: &LoadStep, number: usize| matches!(&step.operation, CrashOperation::Rename { from, .. } if file_at(history, number, from) == Some(older));
+    let is_moved = |step: &LoadStep, number: usize| match &step.operation {
+        CrashOperation::Rename { from, .. } => file_at(history, number, from) == Some(older),
+        _ => false,
+    };
     by_itself
         && !matches!(step.operation, CrashOperation::Exchange { .. })
         && (removed + 1..floors.last).any(|synced| {
@@ -138,6 +161,7 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
                 && !steps(history, promise, synced).any(|(number, step)| is_moved(step, number))
         })
         && !was_synced(history, floors, lost, older)
+        && !was_synced_as(history, floors, removed, name)
         && !was_committed(history, floors, lost, parent(name))
 }
 

@@ -556,3 +556,7 @@ mod known_tests;
 #[cfg(test)]
 #[path = "known_syncfs_tests.rs"]
 mod known_syncfs_tests;
+
+#[cfg(test)]
+#[path = "known_names_tests.rs"]
+mod known_names_tests;
