@@ -130,10 +130,10 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
         file_at(history, *number, name) == Some(older) && file_at(history, number + 1, name) != Some(older)
     });
     let is_new = |number: usize, name: &str| {
-        let names = history.names(floors.all());
-        names.is_none_or(|names| !names.contains_key(name))
-            && file_at(history, number, name)
-                .is_none_or(|file| !was_synced(history, floors, floors.all(), file))
+        file_at(history, number, name).is_some_and(|file| {
+            file_at(history, floors.all(), name) != Some(file)
+                && !was_synced(history, floors, floors.all(), file)
+        })
     };
     let removed = steps(history, promise, floors.last).find(|(number, step)| match &step.operation {
         CrashOperation::Unlink { path } => path == name,
@@ -176,7 +176,7 @@ pub fn renamed_file_has_both_names(
     names: &[&str],
 ) -> bool {
     let mut old = OldNames::new();
-    for (number, step) in steps(history, floors.all(), floors.last) {
+    for (number, step) in steps(history, floors.all(), floors.returned) {
         let CrashOperation::Rename { from, .. } = &step.operation else { continue };
         let Some(link) = links.which(number, from) else { continue };
         let mut later = links.later_names(link, number);
@@ -250,7 +250,7 @@ pub trait Whereabouts {
 }
 
 /// *A name that was replaced is gone*: `name` was promised by a sync of its directory, of what it led to, or of a file in it;
-/// a file or directory was moved over it (after a sync of the directory: from another one), and is back at its old name, or is
+/// a file or directory was moved over it (after a sync of the directory: from another one), and is back at an old name, or is
 /// a file that is nowhere and may be, because it was only in memory; `found` tells what is there; then something
 /// else than what was moved and its directories had been changed and was synced by itself; and since the move neither
 /// what was moved nor its new directory nor the whole file system was. However it was promised, it is gone by this finding
@@ -291,8 +291,14 @@ pub fn replaced_name_is_gone(
         Node::File(file) => !found.is_somewhere(file) && is_only_in_memory(history, floors, file),
         Node::Directory => false,
     };
+    // By its old name, or by one that it had before it was called so.
+    let is_back = |number: usize, from: &str, moved: Node| {
+        let trees = (floors.all()..=number).filter_map(|tree| history.names(tree));
+        let mut names = trees.flatten().filter(|(_, node)| **node == moved && moved != Node::Directory);
+        found.is_at(from, moved) || names.any(|(name, _)| found.is_at(name, moved))
+    };
     moves.any(|(number, from, moved)| {
-        (found.is_at(from, moved) || may_be_nowhere(moved))
+        (is_back(number, from, moved) || may_be_nowhere(moved))
             && !was_synced_since(number, name, moved)
             && another_was_synced(
                 history,
@@ -350,13 +356,13 @@ pub fn syncfs_without_flush(
     let own = floor.checked_sub(1).and_then(|number| history.steps().get(number));
     let own = own.filter(|step| step.operation == CrashOperation::Sync).map(|step| step.position);
     let held = history.held(file, floor, floor);
-    let (Some(until), Some(held)) = (own.or(floors.promised_by_another(floor)), held.last()) else {
-        return false;
-    };
-    blocks.all(|number| {
-        let version = held.block(number).version;
-        let mut requests = history.log().requests(file, number * 4096, version, until);
-        history.log().is_unflushed(file, number * 4096, version, until)
-            && requests.all(|write| floors.missing.contains(&write.entry))
+    let promise = own.or(floors.promised_by_another(floor)).zip(held.last());
+    promise.is_some_and(|(until, held)| {
+        blocks.all(|number| {
+            let version = held.block(number).version;
+            let mut requests = history.log().requests(file, number * 4096, version, until);
+            history.log().is_unflushed(file, number * 4096, version, until)
+                && requests.all(|write| floors.missing.contains(&write.entry))
+        })
     })
 }

@@ -218,6 +218,7 @@ mod tests {
         assert_eq!(later(&load, 0, "b"), ["one/b", "two/b"]);
         assert_eq!(later(&load, 2, "one/b"), ["two/b"]);
         assert_eq!(later(&load, 0, "c"), ["d"]);
+        assert_eq!(later(&["link b x", "rename x one/x"], 1, "x"), ["one/x"]);
         assert!(later(&load, 4, "c").is_empty(), "another link has the name now");
         assert!(later(&load, 3, "b").is_empty(), "no link has it in that tree");
     }

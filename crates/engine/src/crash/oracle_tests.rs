@@ -257,6 +257,25 @@ fn a_rename_neither_loses_nor_doubles_a_file() {
     assert_eq!(damage(&history, 10, false, &both), [(DamageKind::Name, "a".to_owned())]);
 }
 
+#[test]
+fn it_is_said_by_what_something_was_promised() {
+    let of = |load: &[&str], by_another: bool| {
+        let mut history = history(&["create a"], load);
+        if by_another {
+            history.note_sync(1, 15);
+        }
+        let floors = history.floors(90, false);
+        judge(&history, &floors, &FoundTree::new()).damage.into_iter().next().unwrap().what
+    };
+    assert_eq!(of(&["create b"], false), "is gone, although it was there and synced before the load");
+    assert_eq!(of(&["create b", "sync"], false), "is gone, although `syncfs` had returned");
+    assert_eq!(of(&["create b", "sync"], true), "is gone, although `syncfs` had returned");
+    assert_eq!(
+        of(&["create b", "create c"], true),
+        "is gone, although `syncfs` of another thread had returned"
+    );
+}
+
 /// Nothing promises that the new name is there before the old one is gone.
 #[test]
 fn a_file_whose_only_durable_name_was_removed_may_be_nowhere() {
