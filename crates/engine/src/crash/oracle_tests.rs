@@ -383,6 +383,21 @@ fn what_became_of_a_replaced_file_is_named() {
     assert_eq!(outcome(&found), UpdateOutcome::Mixed);
     *bytes_of(&mut found, &update.path) = vec![7; 100];
     assert_eq!(outcome(&found), UpdateOutcome::Foreign);
+    // Its first operation may be under way at the cut, or not begun.
+    let updates_at = |operations: usize| {
+        let cut = steps.get(operations - 1).unwrap().position;
+        judge(&history, &history.floors(cut, true), &old).updates.len()
+    };
+    assert_eq!(updates_at(update.operations.start), updates_at(update.operations.start - 1) + 1);
+}
+
+/// What a file held when a sync of another thread began may not be older.
+#[test]
+fn a_sync_of_another_thread_promises_what_was_written_just_before_it() {
+    let mut history = history(&["create a", "write a 4096"], &["write a 4096"]);
+    history.note_sync(1, 15);
+    assert_eq!(damage(&history, 20, false, &there(&history, 1)), []);
+    assert_eq!(damage(&history, 20, false, &there(&history, 0)), [(DamageKind::Content, "a".to_owned())]);
 }
 
 #[test]
