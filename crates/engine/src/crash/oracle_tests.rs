@@ -389,6 +389,11 @@ fn what_became_of_a_replaced_file_is_named() {
         judge(&history, &history.floors(cut, true), &old).updates.len()
     };
     assert_eq!(updates_at(update.operations.start), updates_at(update.operations.start - 1) + 1);
+    // What was synced as a whole at its end is not asked for.
+    let mut synced = history.clone();
+    synced.note_sync(update.operations.end, cut);
+    let updates = judge(&synced, &synced.floors(cut, true), &new).updates;
+    assert!(updates.iter().all(|(way, _)| *way != UpdateWay::WriteRename), "{updates:?}");
 }
 
 /// What a file held when a sync of another thread began may not be older.
