@@ -82,23 +82,25 @@ fn another_was_synced(
     })
 }
 
+/// The file that operation `number` syncs by itself, by its name.
+fn synced_file(history: &History, number: usize, step: &LoadStep) -> Option<Identity> {
+    match &step.operation {
+        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => file_at(history, number, path),
+        _ => None,
+    }
+}
+
 /// Whether a sync of this file by itself returned in operations `from..`.
 fn was_synced(history: &History, floors: &Floors, from: usize, file: Identity) -> bool {
-    steps(history, from, floors.returned).any(|(number, step)| match &step.operation {
-        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
-            file_at(history, number, path) == Some(file)
-        }
-        _ => false,
-    })
+    steps(history, from, floors.returned)
+        .any(|(number, step)| synced_file(history, number, step) == Some(file))
 }
 
 /// Whether a sync of a file by itself returned in operations `from..`, while it had this name.
 fn was_synced_as(history: &History, floors: &Floors, from: usize, name: &str) -> bool {
-    steps(history, from, floors.returned).any(|(number, step)| match &step.operation {
-        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
-            file_at(history, number, name).is_some_and(|file| file_at(history, number, path) == Some(file))
-        }
-        _ => false,
+    steps(history, from, floors.returned).any(|(number, step)| {
+        let file = synced_file(history, number, step);
+        file.is_some() && file == file_at(history, number, name)
     })
 }
 

@@ -125,7 +125,7 @@ fn a_file_that_was_made_in_the_place_of_a_removed_one_brings_that_back_too() {
     assert_eq!(of(&["rename b e", "write o 4096", "fsync o", "fsyncdir"]), None);
 }
 
-/// Each load was tried on btrfs of Linux 6.18, and is damaged there where it is a finding here.
+/// As btrfs of Linux 6.18 did with such loads.
 #[test]
 fn an_older_file_that_was_renamed_away_comes_back_only_where_no_name_of_it_is_beside_the_old_one() {
     let of = |link: &str, load: &[&str]| {
@@ -160,7 +160,7 @@ fn an_older_file_that_was_renamed_away_comes_back_only_where_no_name_of_it_is_be
     assert_eq!(of("create y", &["exchange d/c o", "fsync d/c", "unlink d/c", "create z", "fsync z"]), None);
 }
 
-/// Each load was tried on btrfs of Linux 6.18, and is damaged there where it is a finding here.
+/// As btrfs of Linux 6.18 did with such loads, but for names that are exchanged with no relation to `b`.
 #[test]
 fn a_replaced_file_comes_back_however_the_new_one_lost_the_name() {
     let of = |load: &[&str]| {
@@ -362,187 +362,7 @@ fn the_sync_under_way_may_have_done_it_and_prevents_nothing() {
     assert_eq!(pattern_at(&synced, 80, &old_b(&synced), DamageKind::Name), None);
 }
 
-#[test]
-fn a_replaced_name_is_gone_by_the_finding_only_where_something_else_was_synced_after_the_move() {
-    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
-    // `b` was moved over `one/d`, and is back where it was.
-    let of = |promise: &str, rest: &[&str]| {
-        let history = history(&BASE, &[&["create one/d", promise][..], rest].concat());
-        let mut found = old_b(&history);
-        found.remove("one/d");
-        pattern(&history, &found, DamageKind::Name)
-    };
-    let promise = "fsyncdir one";
-    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o"]), known);
-    assert_eq!(of(promise, &["rename b one/d", "write one/x 4096", "fsync one/x"]), known);
-    assert_eq!(of("fsync one/d", &["rename b one/d", "write o 4096", "fsync o"]), known);
-    // Promised by everything: not seen.
-    assert_eq!(of("sync", &["rename b one/d", "write o 4096", "fsync o"]), None);
-    // Nothing else was synced, or it was before the move, or the file, its new directory or everything was too.
-    assert_eq!(of(promise, &["rename b one/d", "write o 4096"]), None);
-    assert_eq!(of(promise, &["write o 4096", "fsync o", "rename b one/d"]), None);
-    assert_eq!(of(promise, &["rename b one/d", "fsync one/d"]), None);
-    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o", "fsync one/d"]), None);
-    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o", "fsyncdir one"]), None);
-    assert_eq!(of(promise, &["rename b one/d", "write o 4096", "fsync o", "sync"]), None);
-    // Of what was synced only the old directory, or the moved file.
-    assert_eq!(of(promise, &["rename b one/d", "fsyncdir"]), None);
-    // It was not moved from another directory.
-    assert_eq!(of(promise, &["rename one/x one/d", "write o 4096", "fsync o"]), None);
-}
-
-/// What its own sync promised nothing of; this is as if the name had been promised by everything.
-#[test]
-fn a_name_that_a_sync_of_another_thread_promised_too_is_not_gone_by_the_finding() {
-    let load = ["create one/d", "fsyncdir one", "rename b one/d", "write o 4096", "fsync o"];
-    let of = |covered: usize| {
-        let mut history = history(&BASE, &load);
-        if covered > 0 {
-            history.note_sync(covered, 25);
-        }
-        let mut found = old_b(&history);
-        found.remove("one/d");
-        pattern(&history, &found, DamageKind::Name)
-    };
-    assert_eq!(
-        [0, 1, 2].map(of),
-        [Some(KnownFinding::BtrfsReplacedNameIsGone), Some(KnownFinding::BtrfsReplacedNameIsGone), None]
-    );
-}
-
-#[test]
-fn within_one_directory_a_replaced_name_is_gone_by_the_finding_only_where_the_file_itself_was_synced() {
-    let of = |promise: &str, rest: &[&str]| {
-        let history = history(&BASE, &[&["create d", promise, "rename b d"][..], rest].concat());
-        let mut found = old_b(&history);
-        found.remove("d");
-        pattern(&history, &found, DamageKind::Name)
-    };
-    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
-    assert_eq!(of("fsync d", &["write o 4096", "fsync o"]), known);
-    assert_eq!(of("fsync d", &["write o 4096"]), None);
-    assert_eq!(of("fsync d", &["write o 4096", "fsync o", "fsyncdir"]), None);
-    assert_eq!(of("fsyncdir", &["write o 4096", "fsync o"]), None);
-}
-
-/// Each line was tried on btrfs of Linux 6.18, and is damaged there where it is a finding here.
-#[test]
-fn a_replaced_name_is_gone_however_it_was_promised_where_the_replaced_file_got_a_name_that_was_synced() {
-    let base = ["mkdir two", "mkdir one", "create two/e", "link two/e two/d", "link two/e one/old"];
-    let of = |load: &[&str]| {
-        let load = [&["create two/b"], load].concat();
-        let history = history(&base, &load);
-        let mut found = there(&history, load.len());
-        assert!(found.remove("two/e").is_some());
-        pattern(&history, &found, DamageKind::Name)
-    };
-    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
-    assert_eq!(of(&["link two/e one/d", "rename two/b two/e", "fsyncdir one"]), known);
-    assert_eq!(of(&["rename two/b two/e", "link two/d one/d", "fsyncdir one"]), known);
-    assert_eq!(of(&["rename one/old one/new", "rename two/b two/e", "fsyncdir one"]), known);
-    let moved = ["rename two/b two/e", "rename two/d two/f", "link one/old one/d", "fsyncdir one"];
-    assert_eq!(of(&moved), known);
-    // The file itself was synced, or no name in the synced directory is new, or none is left beside the replaced one.
-    assert_eq!(of(&["link two/e one/d", "rename two/b two/e", "fsync one/d"]), None);
-    assert_eq!(of(&["create one/z", "rename two/b two/e", "fsyncdir one"]), None);
-    assert_eq!(of(&["link one/old x", "rename two/b two/e", "create one/z", "fsyncdir one"]), None);
-    let removed = ["rename two/b two/e", "unlink two/d", "link one/old one/d", "fsyncdir one"];
-    assert_eq!(of(&removed), None);
-    // The new file, its directory or everything was synced since, or the sync came first.
-    let load = ["link two/e one/d", "rename two/b two/e", "fsyncdir one"];
-    for sync in ["fsync two/e", "fsyncdir two", "sync"] {
-        assert_eq!(of(&[&load[..], &[sync]].concat()), None, "{sync}");
-    }
-    assert_eq!(of(&["link two/e one/d", "fsyncdir one", "rename two/b two/e"]), None);
-}
-
-#[test]
-fn an_empty_file_at_its_old_name_is_the_one_that_was_moved() {
-    let load = ["create one/d", "fsync one/d", "rename y one/d", "write o 4096", "fsync o"];
-    let history = history(&BASE, &load);
-    let mut found = there(&history, 5);
-    found.remove("one/d");
-    assert_eq!(pattern(&history, &found, DamageKind::Name), None, "it is nowhere");
-    found.insert("y".to_owned(), Found::File(FoundFile::default()));
-    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
-    assert_eq!(pattern(&history, &found, DamageKind::Name), known);
-}
-
-/// Tried on btrfs of Linux 6.18.
-#[test]
-fn a_file_that_was_moved_more_than_once_is_back_at_its_first_name() {
-    let load = ["rename y e", "create one/d", "fsync one/d", "rename e one/d", "write o 4096", "fsync o"];
-    let history = history(&BASE, &load);
-    let mut found = there(&history, load.len());
-    found.remove("one/d");
-    assert_eq!(pattern(&history, &found, DamageKind::Name), None);
-    found.insert("y".to_owned(), Found::File(FoundFile::default()));
-    assert_eq!(pattern(&history, &found, DamageKind::Name), Some(KnownFinding::BtrfsReplacedNameIsGone));
-}
-
-#[test]
-fn a_new_file_that_replaced_a_name_is_nowhere_by_the_finding_only_where_it_was_never_synced() {
-    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
-    let of = |load: &[&str]| {
-        let history = history(&BASE, &[&["create one/d", "fsync one/d"][..], load].concat());
-        let mut found = there(&history, history.steps().len());
-        found.remove("one/d");
-        pattern(&history, &found, DamageKind::Name)
-    };
-    assert_eq!(of(&["create n", "rename n one/d", "create one/z", "fsync one/z"]), known);
-    // Nothing else was synced, or the new file was, or its directory.
-    assert_eq!(of(&["create n", "rename n one/d", "create one/z"]), None);
-    assert_eq!(of(&["create n", "fsync n", "rename n one/d", "create one/z", "fsync one/z"]), None);
-    assert_eq!(of(&["create n", "rename n one/d", "fsync one/d", "create one/z", "fsync one/z"]), None);
-    assert_eq!(of(&["create n", "rename n one/d", "create one/z", "fsync one/z", "fsyncdir one"]), None);
-    // It was there before, so it has to be somewhere.
-    assert_eq!(of(&["rename y one/d", "create one/z", "fsync one/z"]), None);
-    // It is somewhere, by a name that it never had.
-    let load = ["create one/d", "fsync one/d", "create n", "write n 4096", "rename n one/d", "create one/z"];
-    let written = history(&BASE, &[&load[..], &["fsync one/z"]].concat());
-    let mut found = there(&written, 7);
-    let new = found.remove("one/d").unwrap();
-    assert_eq!(pattern(&written, &found, DamageKind::Name), known);
-    found.insert("e".to_owned(), new);
-    let damage = judge(&written, &written.floors(900, true), &found).damage;
-    assert!(damage.iter().all(|damage| damage.pattern.is_none()), "{damage:?}");
-    // What its old name leads to is another file, which had been renamed away.
-    let load = [
-        "create one/d",
-        "fsync one/d",
-        "rename b e",
-        "create b",
-        "rename b one/d",
-        "create one/z",
-        "fsync one/z",
-    ];
-    let history = history(&BASE, &load);
-    let mut found = old_b(&history);
-    found.remove("one/d");
-    found.remove("e");
-    assert_eq!(pattern(&history, &found, DamageKind::Name), known);
-}
-
 pub(super) const DIRECTORIES: [&str; 5] = ["mkdir a", "mkdir a/c", "mkdir e", "create o", "write o 4096"];
-
-#[test]
-fn a_replaced_directory_is_gone_by_the_finding_only_where_something_else_was_synced_after_the_move() {
-    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
-    // The empty `e` was moved over `b`, which a file in it had promised, and is back where it was.
-    let of = |rest: &[&str]| {
-        let load = ["mkdir b", "create b/x", "fsync b/x", "unlink b/x", "rename e b"];
-        let history = history(&DIRECTORIES, &[&load[..], rest].concat());
-        let mut found = there(&history, history.steps().len());
-        found.remove("b");
-        found.insert("e".to_owned(), Found::Directory);
-        pattern(&history, &found, DamageKind::Name)
-    };
-    assert_eq!(of(&["write o 4096", "fsync o"]), known);
-    assert_eq!(of(&["write o 4096"]), None);
-    assert_eq!(of(&["write o 4096", "fsync o", "fsyncdir b"]), None);
-    assert_eq!(of(&["write o 4096", "fsync o", "fsyncdir"]), None);
-    assert_eq!(of(&["write o 4096", "fsync o", "sync"]), None);
-}
 
 #[test]
 fn a_renamed_directory_has_its_old_name_by_the_finding_only_where_a_file_in_it_was_synced_since() {
@@ -615,60 +435,4 @@ fn a_directory_with_its_old_path_that_lost_what_was_synced_in_it_is_no_finding()
     found.remove("b/x");
     let damage = judge(&again, &again.floors(90, true), &found).damage;
     assert!(damage.iter().any(|damage| damage.pattern.is_none()), "{damage:?}");
-}
-
-#[test]
-fn what_was_synced_and_is_nowhere_is_no_finding_whatever_replaced_its_name() {
-    let of = |base: &[&str], load: &[&str], gone: &[&str], back: &[&str]| {
-        let history = history(&[&BASE[..], base].concat(), load);
-        let mut found = there(&history, history.steps().len());
-        for name in gone {
-            found.remove(*name);
-        }
-        for name in back {
-            found.insert((*name).to_owned(), there(&history, 0).remove(*name).unwrap());
-        }
-        let damage = judge(&history, &history.floors(900, true), &found).damage;
-        damage.iter().any(|damage| damage.pattern.is_none())
-    };
-    let end = ["write o 4096", "fsync o"];
-    let all = |load: &[&'static str]| [load, &end].concat();
-    // The file had another name at the last whole sync.
-    let load = all(&["create one/d", "fsync one/d", "rename b n", "rename n one/d"]);
-    assert!(of(&[], &load, &["one/d"], &[]));
-    // Of two that were moved over the name one is back, the other nowhere.
-    let load = all(&["create one/d", "fsyncdir one", "rename b one/d", "rename c one/d"]);
-    assert!(of(&["create c", "write c 4096"], &load, &["one/d"], &["b"]));
-    assert!(!of(&[], &all(&["create one/d", "fsyncdir one", "rename b one/d"]), &["one/d"], &["b"]));
-    // A directory with a synced file in it.
-    let load = all(&[
-        "mkdir d",
-        "create d/x",
-        "fsync d/x",
-        "unlink d/x",
-        "mkdir n",
-        "create n/y",
-        "write n/y 4096",
-        "fsync n/y",
-        "rename n d",
-    ]);
-    assert!(of(&[], &load, &["d", "d/y"], &[]));
-    // Its name was durable by its directory.
-    let load = all(&["create one/d", "fsync one/d", "create n", "fsyncdir", "rename n one/d"]);
-    assert!(of(&[], &load, &["one/d"], &[]));
-}
-
-#[test]
-fn a_replaced_name_is_gone_without_its_file_is_no_finding() {
-    let history =
-        history(&BASE, &["create one/d", "fsyncdir one", "rename b one/d", "write o 4096", "fsync o"]);
-    // Neither name is there, or another file has the old one.
-    let mut found = there(&history, history.steps().len());
-    found.remove("one/d");
-    assert_eq!(pattern(&history, &found, DamageKind::Name), None);
-    let other = found["o"].clone();
-    found.insert("b".to_owned(), other);
-    let damage = judge(&history, &history.floors(40, true), &found).damage;
-    let gone = damage.iter().find(|damage| damage.path == "one/d").unwrap();
-    assert_eq!(gone.pattern, None, "{damage:?}");
 }
