@@ -311,7 +311,7 @@ fn workloads_that_broke_file_systems_are_told_by_what_they_break_here() {
 }
 
 /// Findings on Linux 6.18; a later one may have them fixed.
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 8] = [
     "btrfs-removed-file-returns",
     "btrfs-renamed-directory-has-old-name",
     "btrfs-renamed-file-has-both-names",
@@ -319,13 +319,16 @@ const KNOWN: [&str; 7] = [
     "btrfs-replaced-file-returns",
     "btrfs-replaced-name-is-gone",
     "btrfs-replaced-name-of-linked-file-is-gone",
+    "btrfs-replaced-name-of-synced-file-is-gone",
 ];
 
 /// The finding that a workload of this name shows.
 fn finding(name: &str) -> &str {
     match name {
         "btrfs-removed-file-returns" | "btrfs-replaced-empty-file-returns" => "btrfs-replaced-file-returns",
-        "btrfs-replaced-name-of-linked-file-is-gone" => "btrfs-replaced-name-is-gone",
+        "btrfs-replaced-name-of-linked-file-is-gone" | "btrfs-replaced-name-of-synced-file-is-gone" => {
+            "btrfs-replaced-name-is-gone"
+        }
         name => name,
     }
 }

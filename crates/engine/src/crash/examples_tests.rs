@@ -32,6 +32,7 @@ const DAMAGE: [(&str, &str); 22] = [
     ("btrfs-replaced-file-returns", "b<b"),
     ("btrfs-replaced-name-is-gone", "e<e -two/d"),
     ("btrfs-replaced-name-of-linked-file-is-gone", "-two/e"),
+    ("btrfs-replaced-name-of-synced-file-is-gone", "-one/b"),
     ("directory-of-new-link-is-lost", "-d -d/bar"),
 ];
 

@@ -6,6 +6,8 @@
 //! where it would have prevented it. The file system itself is asked for where a finding is named
 //! ([`fsage_model::crash::KnownFinding::of`]).
 
+use std::collections::BTreeSet;
+
 use fsage_model::crash::{CrashOperation, LoadStep};
 
 use super::history::{Floors, History, Target};
@@ -242,6 +244,32 @@ fn replaced_got_synced_name(history: &History, floors: &Floors, number: usize, n
     })
 }
 
+/// Whether after operation `number`, which moved something over `name`, the file that had the name was synced by itself, by a name that
+/// it had at the last whole sync, as it had `name`, while it had one of them in the directory of `name`; and until then its only change
+/// of names was that it lost some to what was moved over them.
+fn replaced_was_synced(history: &History, floors: &Floors, number: usize, name: &str) -> bool {
+    let Some(replaced) = file_at(history, number, name) else { return false };
+    let own = |tree: usize| -> BTreeSet<&str> {
+        let names = history.names(tree).into_iter().flatten();
+        names.filter(|(_, node)| **node == Node::File(replaced)).map(|(name, _)| name.as_str()).collect()
+    };
+    let was_only_replaced = |from: usize, to: usize| {
+        steps(history, from, to).all(|(number, step)| {
+            let (mut before, after) = (own(number), own(number + 1));
+            if let CrashOperation::Rename { to, .. } = &step.operation {
+                before.remove(to.as_str());
+            }
+            before == after
+        })
+    };
+    own(floors.all()).contains(name)
+        && steps(history, number + 1, floors.last).any(|(synced, step)| {
+            synced_file(history, synced, step) == Some(replaced)
+                && own(synced).iter().any(|other| parent(other) == parent(name))
+                && was_only_replaced(floors.all(), synced)
+        })
+}
+
 /// Where things are after a cut.
 pub trait Whereabouts {
     /// Whether this is at a name, as far as can be told.
@@ -256,7 +284,8 @@ pub trait Whereabouts {
 /// a file that is nowhere and may be, because it was only in memory; `found` tells what is there; then something
 /// else than what was moved and its directories had been changed and was synced by itself; and since the move neither
 /// what was moved nor its new directory nor the whole file system was. However it was promised, it is gone by this finding
-/// too where that sync was of a directory in which the replaced file has a new name, while it has another beside the replaced one.
+/// too where that sync was of a directory in which the replaced file has a new name, while it has another beside the replaced one;
+/// and where the whole file system, or the file itself by any name, was synced, and then the replaced file by another of its names.
 pub fn replaced_name_is_gone(
     history: &History,
     floors: &Floors,
@@ -272,12 +301,17 @@ pub fn replaced_name_is_gone(
         Some(CrashOperation::Fsync { path }) => (false, is_within(path, name)),
         _ => (false, false),
     };
+    let by_file = |replaced: Option<Identity>| {
+        promise.is_none_or(|step| synced_file(history, floor - 1, step) == replaced)
+    };
     let mut moves = steps(history, floor, floors.last).filter_map(|(number, step)| match &step.operation {
         CrashOperation::Rename { from, to }
             if to == name
                 && (by_itself
                     || by_directory && parent(from) != parent(name)
-                    || replaced_got_synced_name(history, floors, number, name)) =>
+                    || replaced_got_synced_name(history, floors, number, name)
+                    || by_file(file_at(history, number, name))
+                        && replaced_was_synced(history, floors, number, name)) =>
         {
             let names = history.names(number)?;
             names.get(name)?;

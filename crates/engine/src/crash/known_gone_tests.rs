@@ -98,6 +98,59 @@ fn a_replaced_name_is_gone_however_it_was_promised_where_the_replaced_file_got_a
     assert_eq!(of(&["link two/e one/d", "fsyncdir one", "rename two/b two/e"]), None);
 }
 
+/// Loads like these were tried on btrfs of Linux 6.18, and are damaged there where they are a finding here.
+#[test]
+fn a_replaced_name_is_gone_where_the_replaced_file_was_synced_by_another_name_that_it_had_before() {
+    let base = [
+        "mkdir one",
+        "mkdir two",
+        "create one/a",
+        "create one/b",
+        "create two/o",
+        "create two/a",
+        "link one/b one/d",
+    ];
+    let of = |links: &[&str], load: &[&str]| {
+        let history = history(&[&base, links].concat(), load);
+        // The file that was moved is back, the name that it had replaced is gone.
+        let mut found = there(&history, load.len());
+        found.remove("one/b");
+        found.extend(there(&history, 0).into_iter().filter(|(name, _)| name.ends_with("/a")));
+        pattern(&history, &found, DamageKind::Name)
+    };
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    let moved = "rename one/a one/b";
+    for sync in ["fsync one/d", "fdatasync one/d"] {
+        assert_eq!(of(&[], &[moved, sync]), known, "{sync}");
+    }
+    assert_eq!(of(&[], &["rename two/a one/b", "fsync one/d"]), known);
+    assert_eq!(of(&[], &[moved, "write two/o 4096", "fsync two/o", "fsync one/d"]), known);
+    assert_eq!(of(&[], &["write one/d 100", "fsync one/d", moved, "fsync one/d"]), known);
+    assert_eq!(of(&["link one/b one/e"], &[moved, "fsync one/d"]), known);
+    assert_eq!(of(&["link one/b two/d"], &[moved, "fsync two/d"]), known);
+    assert_eq!(of(&["link one/a two/z"], &[moved, "fsync one/d"]), known);
+    // Another name in the same directory was lost otherwise, or is new, or there is none.
+    assert_eq!(of(&["link one/b one/e"], &[moved, "unlink one/e", "fsync one/d"]), None);
+    assert_eq!(of(&[], &[moved, "rename one/d one/f", "fsync one/f"]), None);
+    assert_eq!(of(&[], &[moved, "rename one/d two/f", "fsync two/f"]), None);
+    assert_eq!(of(&[], &["link one/d one/g", moved, "fsync one/d"]), None);
+    // Another file was synced; or the directory, which promised the name; or what was moved, its new directory or everything since.
+    assert_eq!(of(&[], &[moved, "write two/o 4096", "fsync two/o"]), None);
+    assert_eq!(of(&[], &["create one/x", "fsyncdir one", moved, "fsync one/d"]), None);
+    for sync in ["fsync one/b", "fsyncdir one", "sync"] {
+        assert_eq!(of(&[], &[moved, sync, "fsync one/d"]), None, "{sync}");
+    }
+}
+
+#[test]
+fn a_replaced_name_of_a_file_with_names_in_other_directories_only_is_not_gone_by_the_finding() {
+    let base = ["mkdir one", "mkdir two", "create one/a", "create one/b", "link one/b two/d"];
+    let history = history(&base, &["rename one/a one/b", "fsync two/d"]);
+    let mut found = there(&history, 0);
+    found.remove("one/b");
+    assert_eq!(pattern(&history, &found, DamageKind::Name), None);
+}
+
 #[test]
 fn an_empty_file_at_its_old_name_is_the_one_that_was_moved() {
     let load = ["create one/d", "fsync one/d", "rename y one/d", "write o 4096", "fsync o"];
