@@ -10,7 +10,7 @@ use super::script::generate;
 
 /// What was wrong after the cut that follows everything: `-NAME` is gone, `NAME=OTHER` is what `OTHER` is after the workload,
 /// `NAME<OTHER` what it was before.
-const DAMAGE: [(&str, &str); 22] = [
+const DAMAGE: [(&str, &str); 23] = [
     ("btrfs-3.12-moved-file-has-both-names", "foo=A/foo"),
     ("btrfs-3.13-linked-file-loses-data", "foo=other"),
     ("btrfs-3.13-removed-attribute-returns", "foo<foo"),

@@ -139,7 +139,7 @@ pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, old
                 && !was_synced(history, floors, floors.all(), file)
         })
     };
-    let removed = steps(history, promise, floors.last).find(|(number, step)| match &step.operation {
+    let removed = steps(history, promise, floors.returned).find(|(number, step)| match &step.operation {
         CrashOperation::Unlink { path } => path == name,
         CrashOperation::Rename { from, to } => from == name || to == name,
         // What is on the medium by the other name would be logged.
@@ -391,8 +391,8 @@ pub fn syncfs_without_flush(
 ) -> bool {
     let own = floor.checked_sub(1).and_then(|number| history.steps().get(number));
     let own = own.filter(|step| step.operation == CrashOperation::Sync).map(|step| step.position);
-    let held = history.held(file, floor, floor);
-    let promise = own.or(floors.promised_by_another(floor)).zip(held.last());
+    let held = history.held(file, floor, floor).pop();
+    let promise = own.or(floors.promised_by_another(floor)).zip(held);
     promise.is_some_and(|(until, held)| {
         blocks.all(|number| {
             let version = held.block(number).version;

@@ -1,6 +1,6 @@
 //! The known finding about names that were replaced and are gone, and mistakes that look like it.
 
-use super::known_tests::{BASE, DIRECTORIES, old_b, pattern};
+use super::known_tests::{BASE, DIRECTORIES, old_b, pattern, pattern_at};
 use super::tests::{history, there};
 use super::*;
 
@@ -129,6 +129,12 @@ fn a_replaced_name_is_gone_where_the_replaced_file_was_synced_by_another_name_th
     assert_eq!(of(&["link one/b one/e"], &[moved, "fsync one/d"]), known);
     assert_eq!(of(&["link one/b two/d"], &[moved, "fsync two/d"]), known);
     assert_eq!(of(&["link one/a two/z"], &[moved, "fsync one/d"]), known);
+    // The sync may have been under way.
+    let under_way = history(&base, &[moved, "fsync one/d"]);
+    let mut found = there(&under_way, 0);
+    found.remove("one/b");
+    let at = |cut: u64| pattern_at(&under_way, cut, &found, DamageKind::Name);
+    assert_eq!([20, 10].map(at), [known, known]);
     // Another name in the same directory was lost otherwise, or is new, or there is none.
     assert_eq!(of(&["link one/b one/e"], &[moved, "unlink one/e", "fsync one/d"]), None);
     assert_eq!(of(&[], &[moved, "rename one/d one/f", "fsync one/f"]), None);
@@ -235,6 +241,13 @@ fn a_replaced_directory_is_gone_by_the_finding_only_where_something_else_was_syn
     assert_eq!(of(&["write o 4096", "fsync o", "fsyncdir b"]), None);
     assert_eq!(of(&["write o 4096", "fsync o", "fsyncdir"]), None);
     assert_eq!(of(&["write o 4096", "fsync o", "sync"]), None);
+    // It is neither there nor where it was.
+    let load = ["mkdir b", "create b/x", "fsync b/x", "unlink b/x", "rename e b", "write o 4096", "fsync o"];
+    let history = history(&DIRECTORIES, &load);
+    let mut found = there(&history, load.len());
+    found.remove("b");
+    let damage = judge(&history, &history.floors(900, true), &found).damage;
+    assert!(damage.iter().all(|damage| damage.pattern.is_none()), "{damage:?}");
 }
 
 #[test]

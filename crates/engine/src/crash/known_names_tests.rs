@@ -1,6 +1,6 @@
 //! The known finding about files that have both names of a rename, and mistakes that look like it.
 
-use super::known_tests::{BASE, DIRECTORIES, at_old_path, old_b, pattern};
+use super::known_tests::{BASE, DIRECTORIES, at_old_path, old_b, pattern, pattern_at};
 use super::tests::{history, there};
 use super::*;
 
@@ -21,6 +21,10 @@ fn a_file_has_both_names_by_the_finding_only_where_something_else_was_synced_aft
     assert_eq!(of("rename b one/b", &["fsync one/b", "fsyncdir one"]), None);
     assert_eq!(of("rename b one/b", &["fsyncdir one", "fsyncdir"]), None);
     assert_eq!(of("rename b one/b", &["fsyncdir one", "sync"]), None);
+    // The other sync may have been under way.
+    let under_way = history(&BASE, &["rename b one/b", "write o 4096", "fsync o"]);
+    let at = |cut: u64| pattern_at(&under_way, cut, &old_b(&under_way), DamageKind::Name);
+    assert_eq!([20, 10].map(at), [known, None]);
     // Within a directory it does not come up.
     assert_eq!(of("rename b c", &["write o 4096", "fsync o"]), None);
     // The sync came first.
@@ -88,6 +92,7 @@ fn a_copy_by_the_old_name_is_no_finding() {
     let known = Some(KnownFinding::BtrfsRenamedFileHasBothNames);
     assert_eq!(of(&[7, 7, 7]), [known]);
     assert_eq!(of(&[7, 8, 7]), [None]);
+    assert_eq!(of(&[7, 0, 7]), [known], "0 is no inode, but one that is not known");
 }
 
 #[test]

@@ -300,6 +300,23 @@ fn a_sync_of_what_was_not_changed_since_the_last_one_writes_nothing() {
     assert!(returns(&["link o p", "fsync o"]) && returns(&["unnamed u 4096"]));
     assert!(!returns(&["fsync o"]) && !returns(&["write y 4096", "fsync o"]));
     assert!(!returns(&["fsyncdir one"]) && !returns(&["write one/x 4096", "fsyncdir one"]));
+    assert!(!returns(&["write one/x 4096", "create p", "fsyncdir one"]));
+    // Changed before, and another file was synced between; or that file itself was.
+    let before = |sync: &str| {
+        let load = [
+            "write o 4096",
+            sync,
+            "create t",
+            "write t 4096",
+            "rename t b",
+            "fsync b",
+            "unlink b",
+            "fsync o",
+        ];
+        let history = history(&BASE, &load);
+        pattern(&history, &old_b(&history), DamageKind::Name).is_some()
+    };
+    assert!(before("fsync y") && !before("fsync o"));
     // A directory, too.
     let load = [
         "create one/z",
@@ -426,6 +443,12 @@ fn a_directory_with_its_old_path_that_lost_what_was_synced_in_it_is_no_finding()
         "zeros"
     );
     assert!(!of(&load, |found| drop(found.insert("a/y".into(), Found::Directory))), "a name that never was");
+    // A new directory of the old path may be under way.
+    let under_way = history(&DIRECTORIES, &[&load[..], &["mkdir a"]].concat());
+    let mut found = at_old_path(&history(&DIRECTORIES, &load), "a", "b");
+    found.insert("a".to_owned(), Found::Directory);
+    let damage = judge(&under_way, &under_way.floors(40, true), &found).damage;
+    assert!(damage.iter().any(|damage| damage.pattern.is_none()), "{damage:?}");
     // A directory in it is there by its old path too.
     let deeper = ["rename a b", "mkdir b/d", "create b/d/x", "write b/d/x 4096", "fsync b/d/x"];
     assert!(of(&deeper, |_| {}));

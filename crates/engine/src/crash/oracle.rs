@@ -459,7 +459,7 @@ impl<'a> Judge<'a> {
     /// Files that a durable name led to.
     fn durable_files(&self) -> BTreeSet<Identity> {
         let all = self.history.names(self.floors.all()).into_iter().flatten().map(|(_, node)| Some(node));
-        let names = self.history.all_names(self.floors.all(), self.floors.last).into_iter();
+        let names = self.history.all_names(self.floors.all(), self.floors.returned).into_iter();
         let promised = names.map(|name| self.history.names(self.floors.name(name))?.get(name));
         let files = all.chain(promised).flatten();
         files.filter_map(|node| if let Node::File(file) = node { Some(*file) } else { None }).collect()
@@ -543,8 +543,8 @@ fn owners(bytes: &[u8]) -> BTreeSet<Identity> {
 
 /// The file that all blocks that say so are of.
 fn sole_owner(bytes: &[u8]) -> Option<Identity> {
-    let owners = owners(bytes);
-    owners.first().copied().filter(|_| owners.len() == 1)
+    let mut owners = owners(bytes);
+    owners.pop_first().filter(|_| owners.is_empty())
 }
 
 #[cfg(test)]
