@@ -244,17 +244,32 @@ fn replaced_got_synced_name(history: &History, floors: &Floors, number: usize, n
     })
 }
 
-/// Whether after operation `number`, which moved something over `name`, the file that had the name was synced by itself, by a name that
-/// it had at the last whole sync, as it had `name`, while it had one of them in the directory of `name`; and until then its only change
-/// of names was that it lost some to what was moved over them.
-fn replaced_was_synced(history: &History, floors: &Floors, number: usize, name: &str) -> bool {
+/// Something that was moved over a name.
+#[derive(Clone, Copy)]
+struct Move<'a> {
+    number: usize,
+    from: &'a str,
+    moved: Node,
+}
+
+/// Whether after a move over `name` the file that had the name was synced by itself, while it had another name in the directory of
+/// `name`. It had got no name since the last whole sync, and lost some only to what was moved over them; and until the move nothing but
+/// this file that had been changed was synced. What was moved is back where it was at the last whole sync; or it is a file that is
+/// `nowhere`, and the other one was changed after the move.
+fn replaced_was_synced(
+    history: &History,
+    floors: &Floors,
+    name: &str,
+    Move { number, from, moved }: Move<'_>,
+    (is_back, is_nowhere): (bool, bool),
+) -> bool {
     let Some(replaced) = file_at(history, number, name) else { return false };
     let own = |tree: usize| -> BTreeSet<&str> {
         let names = history.names(tree).into_iter().flatten();
         names.filter(|(_, node)| **node == Node::File(replaced)).map(|(name, _)| name.as_str()).collect()
     };
-    let was_only_replaced = |from: usize, to: usize| {
-        steps(history, from, to).all(|(number, step)| {
+    let was_only_replaced = |to: usize| {
+        steps(history, floors.all(), to).all(|(number, step)| {
             let (mut before, after) = (own(number), own(number + 1));
             if let CrashOperation::Rename { to, .. } = &step.operation {
                 before.remove(to.as_str());
@@ -262,11 +277,15 @@ fn replaced_was_synced(history: &History, floors: &Floors, number: usize, name: 
             before == after
         })
     };
-    own(floors.all()).contains(name)
+    let was_there = history.names(floors.all()).and_then(|names| names.get(from)) == Some(&moved);
+    let was_changed =
+        |to: usize| (number + 1..to).any(|number| history.is_changed(Target::File(replaced), number));
+    !another_was_synced(history, (floors.all(), number), Some(Node::File(replaced)), &[])
         && steps(history, number + 1, floors.last).any(|(synced, step)| {
             synced_file(history, synced, step) == Some(replaced)
                 && own(synced).iter().any(|other| parent(other) == parent(name))
-                && was_only_replaced(floors.all(), synced)
+                && was_only_replaced(synced)
+                && (is_back && was_there || is_nowhere && was_changed(synced))
         })
 }
 
@@ -283,9 +302,9 @@ pub trait Whereabouts {
 /// a file or directory was moved over it (after a sync of the directory: from another one), and is back at an old name, or is
 /// a file that is nowhere and may be, because it was only in memory; `found` tells what is there; then something
 /// else than what was moved and its directories had been changed and was synced by itself; and since the move neither
-/// what was moved nor its new directory nor the whole file system was. However it was promised, it is gone by this finding
+/// what was moved nor one of its directories nor the whole file system was. However it was promised, it is gone by this finding
 /// too where that sync was of a directory in which the replaced file has a new name, while it has another beside the replaced one;
-/// and where the whole file system, or the file itself by any name, was synced, and then the replaced file by another of its names.
+/// and where it was of the replaced file by another of its names ([`replaced_was_synced`]).
 pub fn replaced_name_is_gone(
     history: &History,
     floors: &Floors,
@@ -301,24 +320,19 @@ pub fn replaced_name_is_gone(
         Some(CrashOperation::Fsync { path }) => (false, is_within(path, name)),
         _ => (false, false),
     };
-    let by_file = |replaced: Option<Identity>| {
-        promise.is_none_or(|step| synced_file(history, floor - 1, step) == replaced)
-    };
     let mut moves = steps(history, floor, floors.last).filter_map(|(number, step)| match &step.operation {
-        CrashOperation::Rename { from, to }
-            if to == name
-                && (by_itself
-                    || by_directory && parent(from) != parent(name)
-                    || replaced_got_synced_name(history, floors, number, name)
-                    || by_file(file_at(history, number, name))
-                        && replaced_was_synced(history, floors, number, name)) =>
-        {
+        CrashOperation::Rename { from, to } if to == name => {
             let names = history.names(number)?;
             names.get(name)?;
-            Some((number, from.as_str(), *names.get(from)?))
+            Some(Move { number, from, moved: *names.get(from)? })
         }
         _ => None,
     });
+    let was_promised = |Move { number, from, .. }: Move<'_>| {
+        by_itself
+            || by_directory && parent(from) != parent(name)
+            || replaced_got_synced_name(history, floors, number, name)
+    };
     let was_synced_since = |tree: usize, path: &str, node: Node| match node {
         Node::File(file) => was_synced(history, floors, tree, file),
         Node::Directory => was_committed(history, floors, tree, path),
@@ -327,14 +341,18 @@ pub fn replaced_name_is_gone(
         Node::File(file) => !found.is_somewhere(file) && is_only_in_memory(history, floors, file),
         Node::Directory => false,
     };
-    // By its old name, or by one that it had before it was called so.
-    let is_back = |number: usize, from: &str, moved: Node| {
-        let trees = (floors.all()..=number).filter_map(|tree| history.names(tree));
-        let mut names = trees.flatten().filter(|(_, node)| **node == moved && moved != Node::Directory);
-        found.is_at(from, moved) || names.any(|(name, _)| found.is_at(name, moved))
+    // By its old name, or by one that this link had before it was called so.
+    let is_back = |Move { number, from, moved }: Move<'_>| {
+        let is_at_older = |file: Identity| {
+            let links = Links::of(history, floors, file);
+            links.earlier_names(number, from).any(|name| found.is_at(name, moved))
+        };
+        found.is_at(from, moved) || matches!(moved, Node::File(file) if is_at_older(file))
     };
-    moves.any(|(number, from, moved)| {
-        (is_back(number, from, moved) || may_be_nowhere(moved))
+    moves.any(|over @ Move { number, from, moved }| {
+        let (is_back, is_nowhere) = (is_back(over), may_be_nowhere(moved));
+        (was_promised(over) && (is_back || is_nowhere)
+            || replaced_was_synced(history, floors, name, over, (found.is_at(from, moved), is_nowhere)))
             && !was_synced_since(number, name, moved)
             && another_was_synced(
                 history,
@@ -343,6 +361,7 @@ pub fn replaced_name_is_gone(
                 &[name, parent(name), parent(from)],
             )
             && !was_committed(history, floors, number, parent(name))
+            && !was_committed(history, floors, number, parent(from))
     })
 }
 

@@ -140,12 +140,56 @@ fn a_replaced_name_is_gone_where_the_replaced_file_was_synced_by_another_name_th
     assert_eq!(of(&[], &[moved, "rename one/d one/f", "fsync one/f"]), None);
     assert_eq!(of(&[], &[moved, "rename one/d two/f", "fsync two/f"]), None);
     assert_eq!(of(&[], &["link one/d one/g", moved, "fsync one/d"]), None);
-    // Another file was synced; or the directory, which promised the name; or what was moved, its new directory or everything since.
+    // Another file was synced; or what was moved, one of its directories or everything since.
     assert_eq!(of(&[], &[moved, "write two/o 4096", "fsync two/o"]), None);
-    assert_eq!(of(&[], &["create one/x", "fsyncdir one", moved, "fsync one/d"]), None);
-    for sync in ["fsync one/b", "fsyncdir one", "sync"] {
+    for sync in ["fsync one/b", "fdatasync one/b", "fsyncdir one", "sync"] {
         assert_eq!(of(&[], &[moved, sync, "fsync one/d"]), None, "{sync}");
     }
+    assert_eq!(of(&[], &["rename two/a one/b", "fsyncdir two", "fsync one/d"]), None);
+    // Something else that had been changed was synced before the move.
+    for before in ["write two/o 100", "write one/a 100"] {
+        let sync = before.replace("write", "fsync").replace(" 100", "");
+        assert_eq!(of(&[], &[before, &sync, moved, "fsync one/d"]), None, "{before}");
+    }
+    assert_eq!(of(&[], &["create one/x", "fsyncdir one", moved, "fsync one/d"]), None);
+    assert_eq!(
+        of(&[], &["create one/x", "fsyncdir one", "write one/d 1", "fsync one/d", moved, "fsync one/d"]),
+        None
+    );
+    assert_eq!(of(&[], &["create two/x", "fsyncdir two", "rename two/a one/b", "fsync one/d"]), None);
+    assert_eq!(of(&[], &["fsyncdir one", moved, "fsync one/d"]), known, "nothing had been changed");
+    // It was renamed before.
+    assert_eq!(of(&[], &["rename one/a two/z", "rename two/z one/b", "fsync one/d"]), None);
+    // The whole sync is one of the load.
+    assert_eq!(of(&[], &["link one/b one/g", "sync", moved, "fsync one/g"]), known);
+    // Other names are lost in the same way, or the name goes on to something else.
+    assert_eq!(of(&["link one/b one/e"], &[moved, "rename two/o one/e", "fsync one/d"]), known);
+    assert_eq!(of(&[], &[moved, "exchange one/b two/o", "fsync one/d"]), known);
+}
+
+#[test]
+fn what_was_moved_over_the_name_of_a_synced_file_is_back_by_that_link_or_nowhere() {
+    let base = ["mkdir one", "create one/b", "link one/b one/d", "create one/a", "link one/a z"];
+    let of = |load: &[&str], back: &[&str]| {
+        let history = history(&base, load);
+        let mut found = there(&history, load.len());
+        found.remove("one/b");
+        for name in back {
+            found.insert((*name).to_owned(), there(&history, 0).remove(*name).unwrap());
+        }
+        pattern(&history, &found, DamageKind::Name)
+    };
+    let known = Some(KnownFinding::BtrfsReplacedNameIsGone);
+    let moved = ["rename one/a one/b", "fsync one/d"];
+    assert_eq!(of(&moved, &["one/a"]), known);
+    assert_eq!(of(&moved, &[]), None, "`z` is another link");
+    let other = ["fsync one/b", "rename one/a one/b", "write one/d 4096", "fsync one/d"];
+    assert_eq!(of(&other, &["one/a"]), known);
+    assert_eq!(of(&other, &[]), None, "promised by its own sync, too");
+    // A new file is nowhere, and the synced one was changed since the move or not.
+    let new = |change: &[&'static str]| [&["create n", "rename n one/b"], change, &["fsync one/d"]].concat();
+    assert_eq!(of(&new(&["write one/d 100"]), &[]), known);
+    assert_eq!(of(&new(&[]), &[]), None);
 }
 
 #[test]

@@ -92,6 +92,13 @@ impl Links {
         self.0.iter().position(|link| link.names.iter().any(had))
     }
 
+    /// The names that the link which was called `name` in a tree had until then.
+    pub fn earlier_names(&self, tree: usize, name: &str) -> impl Iterator<Item = &str> {
+        let link = self.which(tree, name).and_then(|link| self.0.get(link));
+        let names = link.into_iter().flat_map(|link| &link.names);
+        names.filter(move |called| *called.trees.start() <= tree).map(|called| called.name.as_str())
+    }
+
     /// The names that a link had after a tree.
     pub fn later_names(&self, link: usize, tree: usize) -> impl Iterator<Item = &str> {
         let names = self.0.get(link).into_iter().flat_map(|link| &link.names);
