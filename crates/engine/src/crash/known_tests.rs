@@ -290,6 +290,15 @@ fn an_empty_file_that_comes_back_is_not_the_one_that_is_there_by_its_new_name() 
 }
 
 #[test]
+fn a_file_that_comes_back_where_a_directory_was_synced_is_no_finding() {
+    let load = ["unlink b", "mkdir b", "create b/x", "fsync b/x", "rename b c", "write o 4096", "fsync o"];
+    let history = history(&BASE, &load);
+    let damage = judge(&history, &history.floors(900, true), &old_b(&history)).damage;
+    let of_b = damage.iter().filter(|damage| damage.path == "b");
+    assert_eq!(of_b.map(|damage| damage.pattern).collect::<Vec<_>>(), [None]);
+}
+
+#[test]
 fn a_sync_of_what_was_not_changed_since_the_last_one_writes_nothing() {
     let returns = |rest: &[&str]| {
         let load = [&["create t", "write t 4096", "rename t b", "fsync b", "unlink b"], rest].concat();
