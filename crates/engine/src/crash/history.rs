@@ -6,7 +6,7 @@
 //! floor to the last that may have begun.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_model::crash::{BlockLog, CrashOperation, LoadStep, Promises, UpdateWay};
 
@@ -276,6 +276,12 @@ impl History {
         self.names.get(tree)
     }
 
+    /// The names of a file after so many operations.
+    pub fn names_of(&self, file: Identity, tree: usize) -> BTreeSet<&str> {
+        let names = self.names.get(tree).into_iter().flatten();
+        names.filter(|(_, node)| **node == Node::File(file)).map(|(name, _)| name.as_str()).collect()
+    }
+
     /// What a name led to from one tree to another, each once; `None`: nothing.
     pub fn nodes(&self, path: &str, from: usize, to: usize) -> Vec<Option<Node>> {
         let mut nodes = Vec::new();
@@ -302,7 +308,7 @@ impl History {
     }
 
     /// Every name that there was from one tree to another.
-    pub fn all_names(&self, from: usize, to: usize) -> std::collections::BTreeSet<&str> {
+    pub fn all_names(&self, from: usize, to: usize) -> BTreeSet<&str> {
         let names = self.names.get(from..=to).unwrap_or_default().iter();
         names.flat_map(BTreeMap::keys).map(String::as_str).collect()
     }

@@ -6,8 +6,6 @@
 //! where it would have prevented it. The file system itself is asked for where a finding is named
 //! ([`fsage_model::crash::KnownFinding::of`]).
 
-use std::collections::BTreeSet;
-
 use fsage_model::crash::{CrashOperation, LoadStep};
 
 use super::history::{Floors, History, Target};
@@ -214,9 +212,10 @@ pub fn moved(path: &str, from: &str, to: &str) -> Option<String> {
 /// nor a directory that it had a name in was synced.
 fn is_only_in_memory(history: &History, floors: &Floors, file: Identity) -> bool {
     let has_name = |tree: usize, within: Option<&str>| {
-        let names = history.names(tree).into_iter().flatten();
-        let mut of_file = names.filter(|(_, node)| **node == Node::File(file));
-        of_file.any(|(name, _)| within.is_none_or(|directory| parent(name) == directory))
+        history
+            .names_of(file, tree)
+            .iter()
+            .any(|name| within.is_none_or(|directory| parent(name) == directory))
     };
     !has_name(floors.all(), None)
         && !steps(history, floors.all(), floors.returned).any(|(number, step)| {
@@ -234,9 +233,8 @@ fn replaced_got_synced_name(history: &History, floors: &Floors, number: usize, n
     let Some(replaced) = file_at(history, number, name) else { return false };
     steps(history, number + 1, floors.last).any(|(number, step)| {
         let CrashOperation::FsyncDirectory { path } = &step.operation else { return false };
-        let names = history.names(number).into_iter().flatten();
-        let own = names.filter(|(_, node)| **node == Node::File(replaced)).map(|(name, _)| name.as_str());
-        let own: Vec<&str> = own.filter(|other| *other != name).collect();
+        let mut own = history.names_of(replaced, number);
+        own.remove(name);
         let is_new = |name: &str| file_at(history, floors.all(), name) != Some(replaced);
         own.iter().any(|name| parent(name) == path && is_new(name))
             && own.iter().any(|other| parent(other) == parent(name))
@@ -264,10 +262,7 @@ fn replaced_was_synced(
     (is_back, is_nowhere): (bool, bool),
 ) -> bool {
     let Some(replaced) = file_at(history, number, name) else { return false };
-    let own = |tree: usize| -> BTreeSet<&str> {
-        let names = history.names(tree).into_iter().flatten();
-        names.filter(|(_, node)| **node == Node::File(replaced)).map(|(name, _)| name.as_str()).collect()
-    };
+    let own = |tree: usize| history.names_of(replaced, tree);
     let was_only_replaced = |to: usize| {
         steps(history, floors.all(), to).all(|(number, step)| {
             let (mut before, after) = (own(number), own(number + 1));
@@ -350,8 +345,8 @@ pub fn replaced_name_is_gone(
         found.is_at(from, moved) || matches!(moved, Node::File(file) if is_at_older(file))
     };
     moves.any(|over @ Move { number, from, moved }| {
-        let (is_back, is_nowhere) = (is_back(over), may_be_nowhere(moved));
-        (was_promised(over) && (is_back || is_nowhere)
+        let is_nowhere = may_be_nowhere(moved);
+        (was_promised(over) && (is_nowhere || is_back(over))
             || replaced_was_synced(history, floors, name, over, (found.is_at(from, moved), is_nowhere)))
             && !was_synced_since(number, name, moved)
             && another_was_synced(

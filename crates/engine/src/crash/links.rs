@@ -12,7 +12,7 @@ use fsage_model::crash::CrashOperation;
 
 use super::history::{Floors, History};
 use super::known::moved;
-use super::tree::{Identity, Node};
+use super::tree::Identity;
 
 /// By the number of a link, names by which it may be there beside another one of its names.
 pub type OldNames<'a> = BTreeMap<usize, BTreeSet<&'a str>>;
@@ -43,10 +43,7 @@ impl Links {
     /// The links of a file in the trees that may be there after a cut.
     pub fn of(history: &History, floors: &Floors, file: Identity) -> Self {
         let (from, to) = (floors.all(), floors.last);
-        let names_at = |tree: usize| -> BTreeSet<&str> {
-            let names = history.names(tree).into_iter().flatten();
-            names.filter(|(_, node)| **node == Node::File(file)).map(|(name, _)| name.as_str()).collect()
-        };
+        let names_at = |tree: usize| history.names_of(file, tree);
         let mut links: Vec<Link> = names_at(from).into_iter().map(|name| Link::new(name, from)).collect();
         for (number, step) in (from..to).zip(history.steps().get(from..to).unwrap_or_default()) {
             let mut new = names_at(number + 1);
@@ -164,6 +161,7 @@ fn called_after(operation: &CrashOperation, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::oracle::tests::history;
+    use super::super::tree::Node;
     use super::*;
 
     /// How many of these names the file that is `b` before the load can have at once.
