@@ -26,7 +26,7 @@ use fsage_sys::signal::{Flags, Signal};
 
 use super::terminal::Terminal;
 use super::text;
-use fsage_lab::crash::{CrashRun, CrashWork, Keep, Watch};
+use fsage_lab::crash::{CrashRun, CrashWork, Keep, Watch, allow};
 use fsage_lab::filesystem::Registry;
 
 /// Longest script that is read: ten thousand operations with long names.
@@ -70,6 +70,9 @@ pub struct CrashArgs {
     /// What the drive does with what it was given
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
     pub drive: DriveChoice,
+    /// Mount states that no kernel wrote (drives with flash faults) on this host, which they may crash
+    #[arg(long)]
+    pub on_host: bool,
     /// Unit that the drive writes wholly or not at all, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub atomic: Bytes,
@@ -141,6 +144,12 @@ pub enum DriveChoice {
     Lying,
     /// No volatile cache, or one that survives
     Protected,
+    /// As honest, but a part of the map of flash is older than the last flush, or gone (needs --on-host)
+    LostMapping,
+    /// As honest, but some bits that were written are wrong (needs --on-host)
+    BitErrors,
+    /// As protected, but a page of flash destroys another one at the cut (needs --on-host)
+    PairedPages,
 }
 
 /// What is done before the cut.
@@ -166,6 +175,9 @@ impl From<DriveChoice> for DriveBehaviour {
             DriveChoice::DropsFlush => Self::DropsFlush,
             DriveChoice::Lying => Self::Lying,
             DriveChoice::Protected => Self::Protected,
+            DriveChoice::LostMapping => Self::LostMapping,
+            DriveChoice::BitErrors => Self::BitErrors,
+            DriveChoice::PairedPages => Self::PairedPages,
         }
     }
 }
@@ -173,6 +185,7 @@ impl From<DriveChoice> for DriveBehaviour {
 /// Does it.
 pub(crate) fn run(args: &CrashArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let run = resolve(args)?;
+    allow(run.states.drive, args.on_host)?;
     super::require_root("trying crash states")?;
     let flags = Flags::install(&[Signal::Interrupt, Signal::Terminate])
         .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot listen to signals").because(&error))?;
@@ -274,6 +287,7 @@ fn again(args: &CrashArgs) -> Vec<String> {
             one("--check-every", &args.check_every),
         ]
         .concat(),
+        if args.on_host { vec!["--on-host".to_owned()] } else { Vec::new() },
     ]
     .concat()
 }
@@ -520,6 +534,12 @@ fn failed(failing: &Failing) -> String {
     if let Some(torn) = &state.torn {
         let kept: Vec<String> = torn.kept.iter().take(20).map(u64::to_string).collect();
         let _ = writeln!(words, "  torn request: {}, units that are there: {}", torn.entry, kept.join(" "));
+    }
+    for loss in state.flash.iter().take(8) {
+        let _ = writeln!(words, "  lost by the flash: {}", loss.words());
+    }
+    if state.flash.len() > 8 {
+        let _ = writeln!(words, "  lost by the flash: {} more", state.flash.len() - 8);
     }
     for damage in failing.damage.iter().take(8) {
         let path = if damage.path.is_empty() { String::new() } else { format!("{} ", damage.path) };

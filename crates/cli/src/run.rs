@@ -55,6 +55,9 @@ pub struct RunArgs {
     /// names outside its own folder; only if you trust its author
     #[arg(long)]
     pub allow_commands: bool,
+    /// Mount crash states that no kernel wrote (drives with flash faults) on this host, which they may crash
+    #[arg(long)]
+    pub on_host: bool,
     /// Run this many trials at a time, each on a processor of its own; more than 1 only for studies whose
     /// volumes are all virtual disks in model time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -79,6 +82,7 @@ pub(crate) fn run(args: &RunArgs, terminal: &Terminal) -> Result<u8, Problem> {
         dry_run: args.dry_run,
         erase: args.erase.clone(),
         allow_commands: args.allow_commands,
+        on_host: args.on_host,
         jobs: args.jobs,
     };
     let mut screen = Screen::new(terminal, args.jobs);

@@ -72,10 +72,11 @@ fn check(args: &CheckArgs, terminal: &Terminal) -> Result<u8, Problem> {
         match study::check(path, consent, &foresight::unjudged) {
             Ok(check) if terminal.json => found.push(check),
             Ok(check) => terminal.result(&format!(
-                "{}: {}\n{}{}",
+                "{}: {}\n{}{}{}",
                 path.display(),
                 words(&check),
                 searches(&check),
+                on_host(&check),
                 unjudged(&check)
             ))?,
             Err(error) => {
@@ -105,6 +106,14 @@ fn searches(check: &StudyCheck) -> String {
         found.iter().map(line).collect::<String>()
     };
     check.searches.iter().map(of).collect()
+}
+
+/// Presets that mount what no kernel wrote.
+fn on_host(check: &StudyCheck) -> String {
+    let line = |preset: &String| {
+        format!("  {}: has drives with flash faults, and runs only with --on-host\n", escape::line(preset))
+    };
+    check.on_host.iter().map(line).collect()
 }
 
 /// Lines on the claims that a preset cannot judge, before hours are spent on it.

@@ -206,7 +206,10 @@ fn the_same_seed_says_the_same() {
 #[test]
 fn what_cannot_be_tried_is_refused_with_the_reason() {
     let Some(rig) = Rig::new() else { return };
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 16] = [
+        (&["--drive", "lost-mapping"], "there with --on-host"),
+        (&["--drive", "bit-errors"], "a drive with bit-errors are fabricated corruption"),
+        (&["--fs", "btrfs", "--drive", "paired-pages"], "which this host would mount"),
         (&["--fs", "ext5"], "ext5"),
         (&["--load", "mail"], "mail"),
         (&["--load", "update", "--journal-mode", "wal"], "the load `update` has no database"),

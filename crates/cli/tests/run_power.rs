@@ -191,3 +191,20 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
         "power cuts come last",
     );
 }
+
+#[test]
+fn states_that_no_kernel_wrote_are_mounted_by_nobody_without_consent() {
+    let drives = "\"stage.power.drive\" = [\"honest\", \"lying\"]";
+    let study = STUDY.replacen(drives, "\"stage.power.drive\" = [\"honest\", \"bit-errors\"]", 1);
+    assert_ne!(study, STUDY);
+    let lab = Lab::new(&study);
+    let output = lab.command(&[]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let root = rustix::process::geteuid().is_root();
+    assert_eq!(output.status.code(), Some(if root { 2 } else { 3 }), "{said}");
+    assert!(!root || (said.contains("bit-errors") && said.contains("--on-host")), "{said}");
+    assert!(!lab.store().exists(), "nothing was made");
+    let check = lab.fsage(&["study", "check", lab.scratch.path().join("study.toml").to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(check.status.success() && said.contains("full: has drives with flash faults"), "{said}");
+}

@@ -104,6 +104,10 @@ fn shipped_studies_load_with_every_preset() {
         let powers = searches.iter().filter_map(|search| search.power);
         assert!(powers.into_iter().all(|power| power >= 0.75), "{preset}: {searches:?}");
     }
+    // Drives with flash faults are in one preset only, which a host does not run without being asked.
+    let power = check(Path::new("power"), Consent::Below(None), &nothing).unwrap();
+    assert_eq!(power.trials["flash"], (4 + 2) * 3 * 3 * 5);
+    assert_eq!(power.on_host, std::collections::BTreeSet::from(["flash".to_owned()]));
     // The bare device is a cell like the file systems.
     for (name, full) in [("overhead", 12), ("scaling", 6)] {
         let study = check(Path::new(name), Consent::Below(None), &nothing).unwrap();

@@ -8,6 +8,7 @@
 //! medium's time.
 
 mod crash;
+mod flash;
 mod history;
 mod recorder;
 mod stat;

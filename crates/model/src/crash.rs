@@ -5,6 +5,7 @@
 
 mod block_log;
 mod database;
+mod flash;
 mod found;
 pub mod known;
 mod operation;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use block_log::{BlockLog, BlockWrite};
 pub use database::{DatabaseModes, DatabasePromises, DatabaseSpec, JournalMode, Synchronous};
+pub use flash::{FlashFault, FlashLoss};
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
 pub use known::KnownFinding;
 pub use operation::{
@@ -47,11 +49,28 @@ pub enum DriveBehaviour {
     /// The cache survives a power cut: every answered write is on the medium. Only a request that is under
     /// way may be torn.
     Protected,
+    /// As `honest`, but the map of logical to physical pages is not what it was: in ranges of 4 MiB it is older
+    /// than the last flush, or gone (Zheng et al. 2013, FAST: metadata corruption). Needs consent.
+    LostMapping,
+    /// As `honest`, but up to three blocks that the load wrote have up to three wrong bits each (Zheng et al. 2013,
+    /// FAST: bit corruption). Needs consent.
+    BitErrors,
+    /// As `protected`, but the page of flash that shares its cells with the one being programmed at the cut is
+    /// destroyed, flushed or not (Tseng et al. 2011, DAC). Needs consent.
+    PairedPages,
 }
 
 impl DriveBehaviour {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Honest, Self::DropsFlush, Self::Lying, Self::Protected];
+    pub const ALL: [Self; 7] = [
+        Self::Honest,
+        Self::DropsFlush,
+        Self::Lying,
+        Self::Protected,
+        Self::LostMapping,
+        Self::BitErrors,
+        Self::PairedPages,
+    ];
 
     /// As a flag names it.
     #[must_use]
@@ -61,6 +80,9 @@ impl DriveBehaviour {
             Self::DropsFlush => "drops-flush",
             Self::Lying => "lying",
             Self::Protected => "protected",
+            Self::LostMapping => "lost-mapping",
+            Self::BitErrors => "bit-errors",
+            Self::PairedPages => "paired-pages",
         }
     }
 
@@ -68,6 +90,12 @@ impl DriveBehaviour {
     #[must_use]
     pub const fn keeps_promises(self) -> bool {
         matches!(self, Self::Honest | Self::Protected)
+    }
+
+    /// Whether its states hold what no kernel wrote there: hostile input for the one that mounts them.
+    #[must_use]
+    pub const fn fabricates(self) -> bool {
+        matches!(self, Self::LostMapping | Self::BitErrors | Self::PairedPages)
     }
 }
 
@@ -101,6 +129,8 @@ pub enum CrashKind {
     Loss,
     /// Of one request only some atomic units are on the medium.
     Torn,
+    /// The flash lost what the interface of block devices does not let it lose.
+    Flash,
 }
 
 /// A request of which only a part reached the medium.
@@ -129,6 +159,9 @@ pub struct CrashState {
     /// The one that is torn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torn: Option<TornRequest>,
+    /// What the flash lost beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flash: Vec<FlashLoss>,
     /// Digest of what differs from the disk at the start of the log.
     pub image: u64,
 }

@@ -12,12 +12,18 @@
 //! 3. *random*: a cut drawn evenly, a probability of 1/4, 1/2 or 3/4 drawn evenly, each pending change there
 //!    with that probability; in one of four one that is there is torn instead.
 //!
+//! Of drives with flash faults every state has a fault (`flash`).
+//!
 //! What holds the same bytes as a state that was chosen is not chosen again; of the cuts that leave the same
 //! image the latest is kept, at which the most was promised.
 
+mod flash;
+
 use std::collections::HashMap;
 
-use fsage_model::crash::{CrashCoverage, CrashKind, CrashSpec, CrashState, DriveBehaviour, TornRequest};
+use fsage_model::crash::{
+    CrashCoverage, CrashKind, CrashSpec, CrashState, DriveBehaviour, FlashLoss, TornRequest,
+};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -57,6 +63,7 @@ struct Cut {
 struct Choice {
     lost: Vec<usize>,
     torn: Option<(usize, Vec<u64>)>,
+    flash: Vec<FlashLoss>,
 }
 
 /// Plans the states of a log.
@@ -74,9 +81,13 @@ pub fn plan(timeline: &Timeline, spec: &CrashSpec) -> Plan {
     };
     let order = planner.shuffled(&cuts);
     let images = Images::new(timeline);
-    planner.prefixes(&cuts, &order, &images);
-    planner.around_flushes(&cuts, &order, &images);
-    planner.random(&cuts, &images);
+    if spec.drive.fabricates() {
+        planner.flash(&cuts, &images);
+    } else {
+        planner.prefixes(&cuts, &order, &images);
+        planner.around_flushes(&cuts, &order, &images);
+        planner.random(&cuts, &images);
+    }
     let Planner { mut states, considered, seen, .. } = planner;
     states.sort_by(|a, b| (a.cut, a.durable, &a.lost).cmp(&(b.cut, b.durable, &b.lost)));
     let pending = |cut: &Cut| wide(cut.end - cut.first);
@@ -106,18 +117,20 @@ fn cuts(timeline: &Timeline, spec: &CrashSpec) -> Vec<Cut> {
         let before_flush = flush < next;
         // The last flush that was done, counted from 1, and until when nothing more can be known to be there.
         let (done, partial_until) = match spec.drive {
-            DriveBehaviour::Honest => (flushed, flush.min(next)),
+            DriveBehaviour::Honest | DriveBehaviour::LostMapping | DriveBehaviour::BitErrors => {
+                (flushed, flush.min(next))
+            }
             // The flush that follows is the one that is dropped, or the one before was.
             DriveBehaviour::DropsFlush if before_flush => (flushed, after.min(next)),
             DriveBehaviour::DropsFlush => (flushed.saturating_sub(1), next),
             DriveBehaviour::Lying => (0, next),
-            // A request is torn while it is under way.
-            DriveBehaviour::Protected => (flushed, change.entry),
+            // A request is torn, or destroys another, while it is under way.
+            DriveBehaviour::Protected | DriveBehaviour::PairedPages => (flushed, change.entry),
         };
         let durable = done.checked_sub(1).and_then(|last| timeline.flushes.get(last)).copied().unwrap_or(0);
         held += wide(change.effects.len()).saturating_mul(timeline.unit_bytes);
         let is_certain = |first: usize, held: u64| match spec.drive {
-            DriveBehaviour::Protected => true,
+            DriveBehaviour::Protected | DriveBehaviour::PairedPages => true,
             DriveBehaviour::Lying => held > spec.cache_bytes,
             _ => timeline.changes.get(first).is_some_and(|change| change.entry < durable),
         };
@@ -213,7 +226,7 @@ impl Planner<'_> {
     /// Adds a state, unless its bytes are those of one that is there.
     fn offer(&mut self, cut: &Cut, choice: &Choice, image: u64) {
         self.considered += 1;
-        let whole = choice.lost.is_empty() && choice.torn.is_none();
+        let whole = choice.lost.is_empty() && choice.torn.is_none() && choice.flash.is_empty();
         let until = if whole { cut.whole_until } else { cut.partial_until };
         let place = *self.seen.entry(image).or_insert(self.states.len());
         if let Some(known) = self.states.get(place) {
@@ -227,6 +240,7 @@ impl Planner<'_> {
         let entry =
             |pending: &usize| self.timeline.changes.get(cut.first + pending).map_or(0, |change| change.entry);
         let kind = match (whole, &choice.torn) {
+            _ if !choice.flash.is_empty() => CrashKind::Flash,
             (true, _) => CrashKind::Prefix,
             (false, Some(_)) => CrashKind::Torn,
             (false, None) => CrashKind::Loss,
@@ -241,6 +255,7 @@ impl Planner<'_> {
                 .torn
                 .as_ref()
                 .map(|(pending, kept)| TornRequest { entry: entry(pending), kept: kept.clone() }),
+            flash: choice.flash.clone(),
             image,
         };
         match self.states.get_mut(place) {
@@ -275,7 +290,7 @@ impl Planner<'_> {
                 }
                 let Some(choice) = self.nth(cut, level) else { continue };
                 any = true;
-                self.consider(cut, &choice, image);
+                self.consider_on(cut, &choice, image, images);
             }
             if !any {
                 return;
@@ -291,7 +306,7 @@ impl Planner<'_> {
         if level >= subsets {
             let number = Some(level - subsets).filter(|number| *number < pending)?;
             let torn = self.tear(cut, number).map(|kept| (number, kept));
-            return Some(Choice { lost: Vec::new(), torn });
+            return Some(Choice { torn, ..Choice::default() });
         }
         let lost = if pending <= EXHAUSTIVE {
             // Every subset but the empty one, that with everything missing first.
@@ -304,7 +319,7 @@ impl Planner<'_> {
         } else {
             all_but(2 * pending - level)
         };
-        Some(Choice { lost, torn: None })
+        Some(Choice { lost, ..Choice::default() })
     }
 
     fn random(&mut self, cuts: &[Cut], images: &Images<'_>) {
@@ -315,22 +330,22 @@ impl Planner<'_> {
             }
             let number = self.below(cuts.len());
             let Some(cut) = cuts.get(number).copied() else { return };
-            let quarters = 1 + self.below(3);
-            let pending = cut.end - cut.first;
-            let mut choice = Choice::default();
-            for number in 0..pending {
-                if self.below(4) >= quarters {
-                    choice.lost.push(number);
-                }
-            }
+            let mut choice = self.missing(&cut);
             if self.below(4) == 0 {
-                let number = self.below(pending);
+                let number = self.below(cut.end - cut.first);
                 if !choice.lost.contains(&number) {
                     choice.torn = self.tear(&cut, number).map(|kept| (number, kept));
                 }
             }
-            self.consider(&cut, &choice, &images.at(cut.first));
+            self.consider(&cut, &choice, images);
         }
+    }
+
+    /// Each pending change is there with a probability of 1/4, 1/2 or 3/4.
+    fn missing(&mut self, cut: &Cut) -> Choice {
+        let quarters = 1 + self.below(3);
+        let lost = (0..cut.end - cut.first).filter(|_| self.below(4) >= quarters).collect();
+        Choice { lost, ..Choice::default() }
     }
 
     /// Atomic units of a pending change that are on the medium: some, not all; none where it is only one.
@@ -348,10 +363,16 @@ impl Planner<'_> {
         })
     }
 
-    fn consider(&mut self, cut: &Cut, choice: &Choice, image: &Image<'_>) {
+    fn consider(&mut self, cut: &Cut, choice: &Choice, images: &Images<'_>) {
+        self.consider_on(cut, choice, &images.at(cut.first), images);
+    }
+
+    /// `image`: what is there for sure at the cut.
+    fn consider_on(&mut self, cut: &Cut, choice: &Choice, image: &Image<'_>, images: &Images<'_>) {
         let changes = self.timeline.changes.get(cut.first..cut.end).unwrap_or_default();
         // Forced writes are on the medium once they are answered, whatever else is missing.
-        let honest = self.spec.drive == DriveBehaviour::Honest;
+        let drive = self.spec.drive;
+        let honest = drive == DriveBehaviour::Honest || drive.fabricates();
         let stays = |number: usize| honest && changes.get(number).is_some_and(|change| change.forced);
         let mut choice = choice.clone();
         choice.lost.retain(|number| !stays(*number));
@@ -373,7 +394,19 @@ impl Planner<'_> {
             }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let digest = image.with(there.into_iter(), &mut scratch);
+        let mut digest = image.with(there.iter().copied(), &mut scratch);
+        if !choice.flash.is_empty() {
+            let now = |unit: Unit| scratch.get(&unit).copied().unwrap_or_else(|| image.get(unit));
+            let lost = choice.flash.iter().flat_map(|loss| self.lost(loss, now, images));
+            there.extend(lost.collect::<Vec<(Unit, u64)>>());
+            let damaged = image.with(there.into_iter(), &mut scratch);
+            // A fault that changes nothing is none.
+            if damaged == digest {
+                self.scratch = scratch;
+                return;
+            }
+            digest = damaged;
+        }
         self.scratch = scratch;
         self.offer(cut, &choice, digest);
     }

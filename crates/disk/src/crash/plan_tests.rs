@@ -22,6 +22,7 @@ fn timeline(word: &str) -> Timeline {
             offset_bytes: unit * 4096,
             length_bytes: 4096,
             forced: letter.is_ascii_uppercase(),
+            written: true,
             effects: vec![(unit, 1000 + entry)],
         });
     }
@@ -145,11 +146,70 @@ proptest! {
             let planned = plan(&timeline, &spec);
             prop_assert_eq!(&planned, &plan(&timeline, &spec));
             prop_assert!(wide(planned.states.len()) <= states);
-            let images: BTreeSet<_> = planned.states.iter().map(|state| image(&timeline, state)).collect();
+            let images: BTreeSet<_> = planned
+                .states
+                .iter()
+                .map(|state| (image(&timeline, state), format!("{:?}", state.flash)))
+                .collect();
             prop_assert_eq!(images.len(), planned.states.len());
             let digests: BTreeSet<u64> = planned.states.iter().map(|state| state.image).collect();
             prop_assert_eq!(digests.len(), planned.states.len());
             prop_assert!(planned.states.is_sorted_by_key(|state| state.cut));
         }
     }
+}
+
+#[test]
+fn a_destroyed_page_is_the_newest_of_its_blocks_and_three_pages_old() {
+    // Four blocks a page: pages are abcd, efgh, ijkl, mnop, and then what is in progress.
+    let timeline = timeline("abcd.efgh.ijkl.mnop.aq");
+    let plan = plan(&timeline, &spec(DriveBehaviour::PairedPages, 1000));
+    assert!(!plan.states.is_empty());
+    let mut lost: BTreeSet<u64> = BTreeSet::new();
+    for state in &plan.states {
+        // The request in progress was not answered.
+        assert_eq!(state.lost, [state.cut]);
+        let written = |entry: u64| timeline.changes.iter().filter(move |change| change.entry < entry);
+        let page = written(state.cut).count() / 4;
+        for loss in &state.flash {
+            let units = loss.offset_bytes / 4096..(loss.offset_bytes + loss.length_bytes) / 4096;
+            for unit in units {
+                let place = written(state.cut).enumerate().filter(|(_, change)| change.effects[0].0 == unit);
+                let newest = place.map(|(place, _)| place).max().unwrap();
+                assert_eq!(newest / 4 + 3, page, "{state:?}");
+                lost.insert(unit);
+            }
+        }
+    }
+    let letters: String = lost.iter().map(|unit| char::from(u8::try_from(*unit).unwrap())).collect();
+    // `a` was replaced before `q` was programmed, not before `m`.
+    assert_eq!(letters, "abcdefgh");
+    let after_a = plan.states.iter().filter(|state| state.cut == 21);
+    let units: Vec<u64> =
+        after_a.flat_map(|state| &state.flash).map(|loss| loss.offset_bytes / 4096).collect();
+    assert!(!units.contains(&u64::from(b'a')), "{units:?}");
+}
+
+#[test]
+fn a_lost_map_is_older_than_flushes_and_bits_are_wrong_in_few_blocks() {
+    let timeline = timeline("ab.cd.ab.ef.ab.cd.ef.gh");
+    let older = plan(&timeline, &spec(DriveBehaviour::LostMapping, 400));
+    let faults = || older.states.iter().flat_map(|state| &state.flash);
+    assert!(faults().any(|loss| loss.fault == fsage_model::crash::FlashFault::Unmapped));
+    let before_flush = older.states.iter().any(|state| {
+        let reaches = |loss: &FlashLoss| match loss.fault {
+            fsage_model::crash::FlashFault::Older { before } => before < state.durable,
+            _ => false,
+        };
+        state.flash.iter().any(reaches)
+    });
+    assert!(before_flush, "what a flush had brought to the medium is older");
+    let bits = plan(&timeline, &spec(DriveBehaviour::BitErrors, 400));
+    assert_eq!(bits.states.len(), 400);
+    for loss in bits.states.iter().flat_map(|state| &state.flash) {
+        let fsage_model::crash::FlashFault::Flipped { bits } = &loss.fault else { panic!("{loss:?}") };
+        assert!((1..=3).contains(&bits.len()) && bits.is_sorted() && bits.iter().all(|bit| *bit < 4096 * 8));
+        assert_eq!(loss.length_bytes, 4096);
+    }
+    assert!(bits.states.iter().all(|state| (1..=3).contains(&state.flash.len())));
 }

@@ -16,6 +16,8 @@ pub struct Change {
     pub length_bytes: u64,
     /// It was forced to the medium, and the drive did that.
     pub forced: bool,
+    /// It is a write: a discard or zeroing programs nothing on flash.
+    pub written: bool,
     /// Blocks and digests of what they hold after it.
     pub effects: Vec<(Unit, u64)>,
 }
@@ -77,7 +79,8 @@ impl<'a> Image<'a> {
         self.base.get(&unit).copied().unwrap_or(ZEROS)
     }
 
-    fn get(&self, unit: Unit) -> u64 {
+    /// The digest of what a block holds.
+    pub fn get(&self, unit: Unit) -> u64 {
         self.now.get(&unit).copied().unwrap_or_else(|| self.start(unit))
     }
 
@@ -117,6 +120,7 @@ mod tests {
             offset_bytes: 0,
             length_bytes: 4096,
             forced: false,
+            written: true,
             effects: effects.to_vec(),
         };
         let timeline = Timeline { unit_bytes: 4096, base: HashMap::from([(1, 7)]), ..Timeline::default() };

@@ -11,7 +11,7 @@ use fsage_content::{BLOCK_BYTES, Block, Header, recognise};
 use fsage_model::crash::{BlockLog, BlockWrite, CrashCoverage, CrashSpec, CrashState, ShownState};
 
 use super::recorder::Recorder;
-use super::{Disk, DiskError};
+use super::{Disk, DiskError, flash};
 use crate::crash::{Change, Timeline, digest, plan};
 use crate::request::{Data, IoError, Operation, Transfer};
 use crate::store::{Piece, Store, StoreError, ViewId};
@@ -170,7 +170,9 @@ impl Disk {
         let shown = self.crash.as_mut().ok_or(DiskError::NoCrash)?;
         shown.ran_out = false;
         let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
-        Ok(shown.show(state, recorder, &mut self.store)?)
+        shown.show(state, recorder, &mut self.store)?;
+        let view = shown.view;
+        Ok(flash::lose(&mut self.store, recorder, view, &state.flash)?)
     }
 
     /// Whether something that was written to the state that is shown failed for lack of memory: what is made of it then
@@ -272,6 +274,7 @@ impl Disk {
                 offset_bytes: request.offset_bytes,
                 length_bytes: request.length_bytes,
                 forced: request.fua && !entry.flush_ignored,
+                written: request.operation == Operation::Write,
                 effects: (first..).zip(effects).collect(),
             });
         }
@@ -299,7 +302,7 @@ fn base(
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::crash::{CrashKind, DriveBehaviour};
+    use fsage_model::crash::{CrashKind, DriveBehaviour, FlashFault, FlashLoss};
     use rand_core::{Rng as _, SeedableRng as _};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -369,7 +372,37 @@ mod tests {
         (disk, base, kept)
     }
 
-    /// What the disk holds in a state, by the definition of a state and nothing else.
+    /// What the disk holds in a state, by the definition of a state and nothing else; destroyed ranges are what `shown` is.
+    fn with_losses(base: &[u8], kept: &[Kept], state: &CrashState, shown: &[u8]) -> Vec<u8> {
+        let mut bytes = expected(base, kept, state, 4096);
+        for loss in &state.flash {
+            let at = usize::try_from(loss.offset_bytes).unwrap();
+            let end = SIZE.min(at + usize::try_from(loss.length_bytes).unwrap());
+            match &loss.fault {
+                FlashFault::Unmapped => bytes[at..end].fill(0),
+                FlashFault::Destroyed { .. } => {
+                    let ones: u32 = shown[at..end].iter().map(|byte| byte.count_ones()).sum();
+                    let half = u32::try_from((end - at) * 4).unwrap();
+                    assert!(ones.abs_diff(half) < half / 10, "random bytes have as many ones as zeros");
+                    assert_ne!(bytes[at..end], shown[at..end]);
+                    bytes[at..end].copy_from_slice(&shown[at..end]);
+                }
+                FlashFault::Older { before } => {
+                    let whole = CrashState { cut: *before, lost: Vec::new(), ..state.clone() };
+                    let then = expected(base, kept, &whole, 4096);
+                    bytes[at..end].copy_from_slice(&then[at..end]);
+                }
+                FlashFault::Flipped { bits } => {
+                    for bit in bits {
+                        bytes[at + usize::try_from(bit / 8).unwrap()] ^= 1 << (bit % 8);
+                    }
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Without what flash lost.
     fn expected(base: &[u8], kept: &[Kept], state: &CrashState, atomic: usize) -> Vec<u8> {
         let mut bytes = base.to_vec();
         for (number, request) in (0_u64..).zip(kept) {
@@ -422,6 +455,53 @@ mod tests {
             assert!(kinds.contains(&CrashKind::Prefix) && kinds.contains(&CrashKind::Torn), "{kinds:?}");
             disk.end_crash();
             assert_eq!(bytes(&mut disk), live, "what the disk holds is untouched");
+        }
+    }
+
+    #[test]
+    fn flash_loses_what_its_state_says_and_nothing_else() {
+        for (drive, seed) in [
+            (DriveBehaviour::LostMapping, 6),
+            (DriveBehaviour::BitErrors, 7),
+            (DriveBehaviour::PairedPages, 8),
+        ] {
+            let (mut disk, base, kept) = logged(seed);
+            disk.begin_crash(&spec(drive, 4096)).unwrap();
+            let mut states = Vec::new();
+            while let Some(shown) = disk.next_crash().unwrap() {
+                assert_eq!(shown.state.kind, CrashKind::Flash);
+                assert!(!shown.state.flash.is_empty());
+                let found = bytes(&mut disk);
+                assert!(
+                    found == with_losses(&base, &kept, &shown.state, &found),
+                    "{drive:?} {:?}",
+                    shown.state
+                );
+                let whole = expected(&base, &kept, &shown.state, 4096);
+                assert!(found != whole, "a fault that changes nothing: {:?}", shown.state);
+                states.push((shown.state, found));
+            }
+            assert!(states.len() > 50, "{drive:?} {}", states.len());
+            for (state, found) in states.iter().rev().step_by(3) {
+                disk.show_crash(state).unwrap();
+                assert!(bytes(&mut disk) == *found, "not the same again: {state:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_loss_beyond_the_end_of_the_disk_is_left_out() {
+        let (mut disk, ..) = logged(10);
+        disk.begin_crash(&spec(DriveBehaviour::BitErrors, 4096)).unwrap();
+        let mut state = disk.next_crash().unwrap().unwrap().state;
+        for fault in
+            [FlashFault::Unmapped, FlashFault::Older { before: 9 }, FlashFault::Destroyed { seed: 1 }]
+        {
+            let size = u64::try_from(SIZE).unwrap();
+            for (offset_bytes, length_bytes) in [(size - 4096, u64::MAX), (u64::MAX, 4096)] {
+                state.flash = vec![FlashLoss { offset_bytes, length_bytes, fault: fault.clone() }];
+                disk.show_crash(&state).unwrap();
+            }
         }
     }
 

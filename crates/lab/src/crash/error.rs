@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fsage_disk::log::convert::FileError;
 use fsage_engine::disk::ControlError;
+use fsage_model::crash::DriveBehaviour;
 use fsage_model::problem::{EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 
 use crate::filesystem::FileSystemError;
@@ -19,6 +20,12 @@ pub enum CrashError {
     Mount {
         /// The file system.
         kind: String,
+    },
+    /// States that no kernel wrote, and nobody agreed that they are mounted here.
+    #[error("the states of a drive with {} are fabricated corruption, which this host would mount", drive.name())]
+    OnHost {
+        /// What the drive does.
+        drive: DriveBehaviour,
     },
     /// The user's check does not accept what the load made, without any power cut.
     #[error("the check `{argv}` fails on the finished volume, before any power cut: {reason}")]
@@ -78,7 +85,7 @@ pub enum CrashError {
 impl Explain for CrashError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Mount { .. } | Self::Exists { .. } => EXIT_USAGE,
+            Self::Mount { .. } | Self::OnHost { .. } | Self::Exists { .. } => EXIT_USAGE,
             Self::Check { .. } | Self::Slow { .. } | Self::Keep { .. } | Self::NoRoom => EXIT_FAILED,
             Self::Log(_) => EXIT_INTERNAL,
             Self::FileSystem(error) => error.exit_code(),
@@ -92,6 +99,10 @@ impl Explain for CrashError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Mount { .. } => Some("choose ext2, ext3, ext4, xfs or btrfs".to_owned()),
+            Self::OnHost { .. } => Some(
+                "a bug of the kernel may crash it or damage its memory: run it in a virtual machine, there with --on-host"
+                    .to_owned(),
+            ),
             Self::Check { .. } => Some(
                 "it must accept what the load leaves when nothing goes wrong; it finds the directory in \
                  $FSAGE_DIRECTORY and what was acknowledged in the file $FSAGE_ACKNOWLEDGED"

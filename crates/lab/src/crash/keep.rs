@@ -127,6 +127,9 @@ fn text(run: &CrashRun, failing: &Failing, again: &Result<String, String>) -> St
         state.lost.len(),
         state.pending
     );
+    for loss in state.flash.iter().take(8) {
+        text += &format!("lost by the flash: {}\n", loss.words());
+    }
     if matches!(run.work, CrashWork::Program(_)) {
         text += &format!("{ACKNOWLEDGED}: what the load had acknowledged before the cut\n");
     }

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use fsage_model::cause::in_one_line;
 use fsage_model::crash::{
-    Attempt, AttemptSpec, CrashClass, CrashOperation, CrashReport, CrashSpec, CrashState, Damage, Failing,
-    LoadStep, Promises, TimeSummary, promises,
+    Attempt, AttemptSpec, CrashClass, CrashOperation, CrashReport, CrashSpec, CrashState, Damage,
+    DriveBehaviour, Failing, LoadStep, Promises, TimeSummary, promises,
 };
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
@@ -65,6 +65,14 @@ pub struct CrashRun {
     pub check_every: u64,
     /// Where and how the failing state is kept.
     pub keep: Option<Keep>,
+}
+
+/// Whether states of a drive may be mounted on this host.
+///
+/// # Errors
+/// They hold what no kernel wrote, and `on_host`, the user's consent, is not there.
+pub fn allow(drive: DriveBehaviour, on_host: bool) -> Result<(), CrashError> {
+    if drive.fabricates() && !on_host { Err(CrashError::OnHost { drive }) } else { Ok(()) }
 }
 
 /// What a run says while it is under way.

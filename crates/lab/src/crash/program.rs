@@ -44,8 +44,16 @@ pub(super) fn end(place: &Bench<'_>) -> Result<Marked, CrashError> {
 pub(super) fn check_end(run: &CrashRun, place: &mut Bench<'_>, end: u64) -> Result<(), CrashError> {
     let Some(program) = run.work.programs() else { return Ok(()) };
     let (lost, torn) = (Vec::new(), None);
-    let state =
-        CrashState { kind: CrashKind::Prefix, cut: end, durable: end, pending: 0, lost, torn, image: 0 };
+    let state = CrashState {
+        kind: CrashKind::Prefix,
+        cut: end,
+        durable: end,
+        pending: 0,
+        lost,
+        torn,
+        flash: Vec::new(),
+        image: 0,
+    };
     place.ask(disk_call::ShowCrash { state: state.clone() })?;
     let attempt = run.attempt(place, &state, false)?;
     let argv = program.check.join(" ");

@@ -12,8 +12,8 @@ use super::{Bench, CrashError, CrashRun, Watch};
 /// Most states that are tried for it.
 const TRIES: usize = 40;
 
-/// The state with as few requests missing as still do damage of the same kind, and with none torn if that does
-/// it too.
+/// The state with as few requests missing and as few ranges of flash lost as still do damage of the same kind, and with
+/// no request torn if that does it too.
 pub(super) fn shrink(
     run: &CrashRun,
     place: &mut Bench<'_>,
@@ -23,23 +23,60 @@ pub(super) fn shrink(
     let Some(kind) = attempt.damage.first().map(|damage| damage.kind) else { return Ok((state, attempt)) };
     let (mut best, mut left) = ((state, attempt), TRIES);
     if best.0.torn.is_some() {
-        let kind_of_state = if best.0.lost.is_empty() { CrashKind::Prefix } else { CrashKind::Loss };
-        let whole = CrashState { torn: None, kind: kind_of_state, ..best.0.clone() };
+        let whole = of_kind(CrashState { torn: None, ..best.0.clone() });
         does_it_too(run, place, &mut best, whole, kind)?;
     }
-    let mut chunk = best.0.lost.len().div_ceil(2);
-    while chunk > 0 {
-        let mut at = 0;
-        while at < best.0.lost.len() && left > 0 && !best.1.oops && !watch.is_over() {
-            left -= 1;
-            let smaller = CrashState { lost: without(&best.0.lost, at, chunk), ..best.0.clone() };
-            if !does_it_too(run, place, &mut best, smaller, kind)? {
-                at += chunk;
+    for part in [Part::Lost, Part::Flash] {
+        let mut chunk = part.len(&best.0).div_ceil(2);
+        while chunk > 0 {
+            let mut at = 0;
+            while at < part.len(&best.0) && left > 0 && !best.1.oops && !watch.is_over() {
+                left -= 1;
+                let smaller = part.without(&best.0, at, chunk);
+                if !does_it_too(run, place, &mut best, smaller, kind)? {
+                    at += chunk;
+                }
             }
+            chunk /= 2;
         }
-        chunk /= 2;
     }
     Ok(best)
+}
+
+/// What a state has less of when it is simpler.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// Missing requests.
+    Lost,
+    /// Lost ranges of flash.
+    Flash,
+}
+
+impl Part {
+    const fn len(self, state: &CrashState) -> usize {
+        match self {
+            Self::Lost => state.lost.len(),
+            Self::Flash => state.flash.len(),
+        }
+    }
+
+    fn without(self, state: &CrashState, at: usize, count: usize) -> CrashState {
+        of_kind(match self {
+            Self::Lost => CrashState { lost: without(&state.lost, at, count), ..state.clone() },
+            Self::Flash => CrashState { flash: without(&state.flash, at, count), ..state.clone() },
+        })
+    }
+}
+
+/// The state with the kind that it has.
+fn of_kind(state: CrashState) -> CrashState {
+    let kind = match (&state.torn, state.lost.is_empty()) {
+        _ if !state.flash.is_empty() => CrashKind::Flash,
+        (Some(_), _) => CrashKind::Torn,
+        (None, true) => CrashKind::Prefix,
+        (None, false) => CrashKind::Loss,
+    };
+    CrashState { kind, ..state }
 }
 
 /// Whether a simpler state has damage of the same kind and class, or makes the kernel report a bug: then it is
@@ -66,9 +103,9 @@ fn does_it_too(
 }
 
 /// The list without `count` entries from `at` on.
-fn without(lost: &[u64], at: usize, count: usize) -> Vec<u64> {
-    let (head, tail) = lost.split_at(at.min(lost.len()));
-    head.iter().chain(tail.iter().skip(count)).copied().collect()
+fn without<T: Clone>(all: &[T], at: usize, count: usize) -> Vec<T> {
+    let (head, tail) = all.split_at(at.min(all.len()));
+    head.iter().chain(tail.iter().skip(count)).cloned().collect()
 }
 
 #[cfg(test)]
@@ -79,6 +116,6 @@ mod tests {
     fn a_part_is_left_out() {
         assert_eq!(without(&[1, 2, 3, 4], 1, 2), [1, 4]);
         assert_eq!(without(&[1, 2], 1, 5), [1]);
-        assert_eq!(without(&[], 0, 1), [0; 0]);
+        assert_eq!(without::<u64>(&[], 0, 1), [0; 0]);
     }
 }

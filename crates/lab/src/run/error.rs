@@ -65,6 +65,9 @@ pub enum RunError {
         /// Them.
         paths: Vec<String>,
     },
+    /// Crash states of the study may not be mounted here.
+    #[error("the study cannot be run on this host")]
+    OnHost(#[source] CrashError),
     /// Two volumes of the study have sectors in common.
     #[error(
         "{} and {} cannot both be volumes of one study: {what}", first.display(), second.display()
@@ -128,6 +131,7 @@ impl Explain for RunError {
             Self::FileSystem(e) => e.exit_code(),
             Self::Lease(e) => e.exit_code(),
             Self::Target(e) => Explain::exit_code(e),
+            Self::OnHost(e) => e.exit_code(),
             Self::Commands { .. }
             | Self::Outside { .. }
             | Self::Overlap { .. }
@@ -146,6 +150,7 @@ impl Explain for RunError {
             Self::FileSystem(e) => e.hint(),
             Self::Lease(e) => e.hint(),
             Self::Target(e) => Explain::hint(e),
+            Self::OnHost(e) => e.hint(),
             Self::Commands { .. } => Some(
                 "read them; if you trust the study's author, run it again with --allow-commands".to_owned(),
             ),

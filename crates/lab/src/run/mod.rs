@@ -68,6 +68,8 @@ pub struct RunOptions {
     pub erase: Vec<String>,
     /// Whether commands that a study brings itself may run, and what it names outside its folder may be used.
     pub allow_commands: bool,
+    /// Whether states that no kernel wrote may be mounted here ([`crate::crash::allow`]).
+    pub on_host: bool,
     /// Trials that run at the same time, each on a processor of its own: only trials in model time may be more
     /// than one. 0 is 1.
     pub jobs: u32,
@@ -129,6 +131,9 @@ pub fn run_study_with(
     }
     if !foreign.is_empty() && !options.allow_commands {
         return Err(RunError::Commands { study: study.path, commands: foreign.into_iter().collect() });
+    }
+    for drive in study.drives_cut() {
+        crate::crash::allow(drive, options.on_host).map_err(RunError::OnHost)?;
     }
     let interrupt = Interrupt::listen()?;
     let mut writer = Store::create(&root, &plan, &study.text)?;

@@ -22,8 +22,9 @@ use std::path::{Path, PathBuf};
 
 pub use document::{TextPosition, parse_value};
 pub use error::{Fault, StudyError};
+use fsage_model::crash::DriveBehaviour;
 pub use fsage_model::nearest::nearest;
-use fsage_model::study::StudySpec;
+use fsage_model::study::{StageSpec, StudySpec};
 use outside::Reach;
 pub use outside::{Consent, OUTSIDE_HINT};
 pub use schema::schema;
@@ -73,6 +74,16 @@ impl Study {
         }
         let described = self.cells.iter().filter(|cell| cell.file_system.is_described());
         described.flat_map(|cell| cell.file_system.commands()).collect()
+    }
+
+    /// What the drives do whose power its trials cut, each once.
+    #[must_use]
+    pub fn drives_cut(&self) -> Vec<DriveBehaviour> {
+        let stages = self.cells.iter().flat_map(|cell| &cell.spec.stage);
+        let drives: Vec<DriveBehaviour> = stages
+            .filter_map(|stage| if let StageSpec::PowerCuts(cuts) = stage { Some(cuts.drive) } else { None })
+            .collect();
+        DriveBehaviour::ALL.into_iter().filter(|drive| drives.contains(drive)).collect()
     }
 }
 
@@ -168,6 +179,9 @@ pub struct StudyCheck {
     /// What the budgets of its searches can show, by preset.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub searches: BTreeMap<String, Vec<SearchForesight>>,
+    /// Presets (`full`: none) that run only with `--on-host`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub on_host: BTreeSet<String>,
 }
 
 /// Says which claims of a study cannot be judged as it is planned, and why, by id.
@@ -184,11 +198,15 @@ pub fn check(path: &Path, consent: Consent<'_>, foresee: &Foresight<'_>) -> Resu
     let mut trials = BTreeMap::from([("full".to_owned(), count(&full))]);
     let mut unjudged = BTreeMap::from([("full".to_owned(), foresee(&full))]);
     let mut searches = BTreeMap::from([("full".to_owned(), foresight(&full))]);
+    let mounts_fabricated = |study: &Study| study.drives_cut().into_iter().any(DriveBehaviour::fabricates);
+    let mut on_host: BTreeSet<String> =
+        mounts_fabricated(&full).then(|| "full".to_owned()).into_iter().collect();
     for preset in full.spec.preset.keys() {
         let study = load(path, &Overrides { preset: Some(preset.clone()), set: Vec::new() }, consent)?;
         trials.insert(preset.clone(), count(&study));
         unjudged.insert(preset.clone(), foresee(&study));
         searches.insert(preset.clone(), foresight(&study));
+        on_host.extend(mounts_fabricated(&study).then(|| preset.clone()));
     }
     let claims = (
         full.spec.claim.iter().filter(|claim| claim.clauses().next().is_some()).count(),
@@ -196,5 +214,6 @@ pub fn check(path: &Path, consent: Consent<'_>, foresee: &Foresight<'_>) -> Resu
     );
     unjudged.retain(|_, claims| !claims.is_empty());
     searches.retain(|_, searches| !searches.is_empty());
-    Ok(StudyCheck { name: full.spec.name, title: full.spec.title, trials, claims, unjudged, searches })
+    let (name, title) = (full.spec.name, full.spec.title);
+    Ok(StudyCheck { name, title, trials, claims, unjudged, searches, on_host })
 }

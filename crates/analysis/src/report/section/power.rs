@@ -293,6 +293,8 @@ fn timeline(failing: &Failing) -> String {
     if let Some(torn) = &state.torn {
         lines.push(format!("torn request: {}, units that are there: {}", torn.entry, numbers(&torn.kept)));
     }
+    let losses = state.flash.iter().take(MOST_DAMAGE);
+    lines.extend(losses.map(|loss| format!("lost by the flash: {}", loss.words())));
     for damage in failing.damage.iter().take(MOST_DAMAGE) {
         lines.push(format!("{}: {} {}", damage.kind.name(), damage.path, damage.what));
     }
@@ -308,8 +310,8 @@ fn timeline(failing: &Failing) -> String {
 #[cfg(test)]
 mod tests {
     use fsage_model::crash::{
-        CrashClass, CrashKind, CrashOperation, CrashState, Damage, DamageKind, JournalMode, KnownFinding,
-        LoadStep, Synchronous, TornRequest,
+        CrashClass, CrashKind, CrashOperation, CrashState, Damage, DamageKind, FlashFault, FlashLoss,
+        JournalMode, KnownFinding, LoadStep, Synchronous, TornRequest,
     };
 
     use super::*;
@@ -325,6 +327,11 @@ mod tests {
                 pending: 40,
                 lost: (11..36).collect(),
                 torn: Some(TornRequest { entry: 13, kept: vec![0, 2] }),
+                flash: vec![FlashLoss {
+                    offset_bytes: 4096,
+                    length_bytes: 8192,
+                    fault: FlashFault::Older { before: 3 },
+                }],
                 image: 1,
             },
             lost_when_found: 30,
@@ -359,6 +366,7 @@ mod tests {
         for words in [
             "29 30 and 5 more",
             "torn request: 13, units that are there: 0 2",
+            "lost by the flash: 8192 bytes at 4096: what it held before request 3",
             "name: b is an older file",
             "known finding: btrfs: the file that was replaced comes back",
             "kernel: BTRFS info",
