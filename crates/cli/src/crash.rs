@@ -88,7 +88,7 @@ pub struct CrashArgs {
     /// What is done before the cut
     #[arg(long, value_name = "LOAD", value_enum, default_value_t, conflicts_with = "program")]
     pub load: LoadChoice,
-    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100), transactions of `database` (40)
+    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100), records of `append` (100), transactions of `database` (40)
     #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
     /// Threads that share the operations of `metadata`, each in a directory of its own
@@ -164,6 +164,8 @@ pub enum LoadChoice {
     Sequences,
     /// Random operations on what files hold: direct, mapped, holes, exchanged, from unnamed files
     Data,
+    /// Records at the end of logs, made durable in five ways, and rotated
+    Append,
     /// Transactions of SQLite (the program sqlite3)
     Database,
 }
@@ -305,6 +307,7 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
         LoadChoice::Metadata => CrashLoad::Metadata,
         LoadChoice::Sequences => CrashLoad::Sequences,
         LoadChoice::Data => CrashLoad::Data,
+        LoadChoice::Append => CrashLoad::Append,
         LoadChoice::Database => CrashLoad::Database,
     };
     let modes = database::modes(args, load)?;

@@ -3,6 +3,7 @@
 
 use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, MOST_THREADS, UpdateWay};
 
+use super::append;
 use super::data;
 use super::generated::{Dice, Generated, MOST_BLOCKS};
 use super::history::Update;
@@ -17,6 +18,7 @@ pub fn generate(spec: CrashLoadSpec) -> Option<Generated> {
         CrashLoad::Metadata => metadata(spec, "", &mut random),
         CrashLoad::Sequences => sequences::load(spec.seed, spec.size, &mut random),
         CrashLoad::Data => data::load(spec, &mut random),
+        CrashLoad::Append => append::load(spec, &mut random),
         CrashLoad::Database => return None,
     })
 }

@@ -24,6 +24,7 @@
 //! | `known` | whether damage comes up under the conditions of a known finding |
 //! | `kernel_log` | what the kernel said meanwhile |
 
+mod append;
 mod attempt;
 mod data;
 mod database;

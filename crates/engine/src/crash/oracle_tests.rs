@@ -89,6 +89,7 @@ fn every_tree_that_a_load_went_through_is_right_after_it_and_until_the_next_prom
         CrashLoad::Data,
         CrashLoad::Sequences,
         CrashLoad::Sequences,
+        CrashLoad::Append,
     ];
     for (load, seed) in loads.into_iter().zip(1..) {
         let size = match load {

@@ -18,16 +18,20 @@ pub enum CrashLoad {
     /// Random operations on what files hold: written by calls, directly, through a mapping, written out, punched,
     /// allocated, exchanged, linked from unnamed files.
     Data,
+    /// Records at the end of logs, made durable in five ways, and the rotation of logs.
+    Append,
     /// Transactions of SQLite, one after the other.
     Database,
 }
 
 impl CrashLoad {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Update, Self::Metadata, Self::Sequences, Self::Data, Self::Database];
+    pub const ALL: [Self; 6] =
+        [Self::Update, Self::Metadata, Self::Sequences, Self::Data, Self::Append, Self::Database];
 
     /// Those whose operations are fsage's own.
-    pub const GENERATED: [Self; 4] = [Self::Update, Self::Metadata, Self::Sequences, Self::Data];
+    pub const GENERATED: [Self; 5] =
+        [Self::Update, Self::Metadata, Self::Sequences, Self::Data, Self::Append];
 
     /// As a flag names it.
     #[must_use]
@@ -37,18 +41,19 @@ impl CrashLoad {
             Self::Metadata => "metadata",
             Self::Sequences => "sequences",
             Self::Data => "data",
+            Self::Append => "append",
             Self::Database => "database",
         }
     }
 
     /// Its length unless another is given: rounds of `update`, operations of `metadata` and `data`, how many `sequences`,
-    /// transactions of `database`.
+    /// records of `append`, transactions of `database`.
     #[must_use]
     pub const fn default_size(self) -> u32 {
         match self {
             Self::Update => 4,
             Self::Metadata | Self::Data => 200,
-            Self::Sequences => 100,
+            Self::Sequences | Self::Append => 100,
             Self::Database => 40,
         }
     }
@@ -73,7 +78,7 @@ pub struct CrashLoadSpec {
     /// Which.
     pub load: CrashLoad,
     /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata` and `data`: operations. Of
-    /// `sequences`: how many. Of `database`: transactions.
+    /// `sequences`: how many. Of `append`: records and rotations. Of `database`: transactions.
     pub size: u32,
     /// Whence all chance comes.
     pub seed: u64,

@@ -363,11 +363,12 @@ pub struct PowerCutsStage {
     pub when: Vec<String>,
     /// What is done before the cut: `update` replaces files in the ways that applications do it, `metadata`
     /// does random operations on names and files, `sequences` goes through short sequences of operations with any
-    /// sync between them, `data` does random operations on what files hold, `database` commits transactions with SQLite.
+    /// sync between them, `data` does random operations on what files hold, `append` writes records to
+    /// the end of logs, `database` commits transactions with SQLite.
     #[serde(default)]
     pub load: CrashLoad,
     /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata` and `data`, how many `sequences`,
-    /// transactions of `database`; absent: 4, 200, 100 and 40.
+    /// records of `append`, transactions of `database`; absent: 4, 200, 200, 100, 100 and 40.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
     /// Threads (1..=8) that share the operations of `metadata`, each in a directory of its own; other loads have one; absent: 1.
