@@ -263,6 +263,7 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
         },
         check_every: args.check_every,
         keep,
+        on_host: args.on_host,
     })
 }
 
@@ -289,7 +290,6 @@ fn again(args: &CrashArgs) -> Vec<String> {
             one("--check-every", &args.check_every),
         ]
         .concat(),
-        if args.on_host { vec!["--on-host".to_owned()] } else { Vec::new() },
     ]
     .concat()
 }
@@ -409,6 +409,13 @@ fn survival(report: &CrashReport) -> String {
         let kinds: Vec<String> =
             report.damage.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
         let _ = writeln!(words, "  states by damage: {}", kinds.join(", "));
+        if report.damaged_inspected > 0 {
+            let _ = writeln!(
+                words,
+                "  of {} damaged states that were checked, {} were silent: wrong names or contents, and no error",
+                report.damaged_inspected, report.silent
+            );
+        }
     }
     if let Some(program) = &report.program {
         words.push_str(&program::notes(program));

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use block_log::{BlockLog, BlockWrite};
 pub use database::{DatabaseModes, DatabasePromises, DatabaseSpec, JournalMode, Synchronous};
-pub use flash::{FlashFault, FlashLoss};
+pub use flash::{FlashFault, FlashLoss, MAP_BYTES};
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
 pub use known::KnownFinding;
 pub use operation::{
@@ -49,14 +49,15 @@ pub enum DriveBehaviour {
     /// The cache survives a power cut: every answered write is on the medium. Only a request that is under
     /// way may be torn.
     Protected,
-    /// As `honest`, but the map of logical to physical pages is not what it was: in ranges of 4 MiB it is older
-    /// than the last flush, or gone (Zheng et al. 2013, FAST: metadata corruption). Needs consent.
+    /// Every answered write is on the medium, but the map of logical to physical pages is not what it was: in ranges of
+    /// 4 MiB it is older than the last flush, or gone (after Zheng et al. 2013, FAST: metadata corruption, unserializable
+    /// writes). Needs consent.
     LostMapping,
-    /// As `honest`, but up to three blocks that the load wrote have up to three wrong bits each (Zheng et al. 2013,
-    /// FAST: bit corruption). Needs consent.
+    /// Every answered write is on the medium, but up to three blocks that the load wrote have up to three wrong bits each
+    /// (after Zheng et al. 2013, FAST: bit corruption). Needs consent.
     BitErrors,
-    /// As `protected`, but the page of flash that shares its cells with the one being programmed at the cut is
-    /// destroyed, flushed or not (Tseng et al. 2011, DAC). Needs consent.
+    /// No write cache and no protection: the page of flash that shares its cells with the one being programmed at the cut
+    /// is destroyed, however old (after Tseng et al. 2011, DAC). Needs consent.
     PairedPages,
 }
 

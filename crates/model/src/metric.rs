@@ -105,6 +105,10 @@ pub const CUTS_DOCUMENTED_STATES: &str = "documented_states";
 pub const CUTS_BROKEN_STATES: &str = "broken_states";
 /// States in which a promise was broken that no known finding explains.
 pub const CUTS_UNEXPLAINED_STATES: &str = "unexplained_states";
+/// States that were damaged, of those that were to be checked and written to.
+pub const CUTS_DAMAGED_INSPECTED_STATES: &str = "damaged_inspected_states";
+/// Of these, states in which nothing failed and nobody complained.
+pub const CUTS_SILENT_STATES: &str = "silent_states";
 /// States per second of wall time.
 pub const CUTS_STATES_PER_S: &str = "states_per_s";
 

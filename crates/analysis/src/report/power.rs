@@ -392,15 +392,18 @@ pub mod sample {
             let is_known = class == CrashClass::Broken && number < documented + known;
             let kind = if class == CrashClass::Documented { DamageKind::Check } else { DamageKind::Name };
             let damage = Damage { kind, path: "b".to_owned(), what: "is gone".to_owned(), pattern: None };
-            report.add(&Attempt {
-                class,
-                // One in four.
-                checked: number % 4 == 0,
-                used: number % 4 == 0,
-                known: if is_known { vec![KnownFinding::BtrfsReplacedFileReturns] } else { Vec::new() },
-                damage: if class == CrashClass::Ok { Vec::new() } else { vec![damage] },
-                ..Attempt::default()
-            });
+            report.add(
+                &Attempt {
+                    class,
+                    // One in four.
+                    checked: number % 4 == 0,
+                    used: number % 4 == 0,
+                    known: if is_known { vec![KnownFinding::BtrfsReplacedFileReturns] } else { Vec::new() },
+                    damage: if class == CrashClass::Ok { Vec::new() } else { vec![damage] },
+                    ..Attempt::default()
+                },
+                true,
+            );
         }
         report
     }

@@ -226,7 +226,7 @@ impl Planner<'_> {
     /// Adds a state, unless its bytes are those of one that is there.
     fn offer(&mut self, cut: &Cut, choice: &Choice, image: u64) {
         self.considered += 1;
-        let whole = choice.lost.is_empty() && choice.torn.is_none() && choice.flash.is_empty();
+        let whole = choice.lost.is_empty() && choice.torn.is_none();
         let until = if whole { cut.whole_until } else { cut.partial_until };
         let place = *self.seen.entry(image).or_insert(self.states.len());
         if let Some(known) = self.states.get(place) {
@@ -371,8 +371,7 @@ impl Planner<'_> {
     fn consider_on(&mut self, cut: &Cut, choice: &Choice, image: &Image<'_>, images: &Images<'_>) {
         let changes = self.timeline.changes.get(cut.first..cut.end).unwrap_or_default();
         // Forced writes are on the medium once they are answered, whatever else is missing.
-        let drive = self.spec.drive;
-        let honest = drive == DriveBehaviour::Honest || drive.fabricates();
+        let honest = self.spec.drive == DriveBehaviour::Honest;
         let stays = |number: usize| honest && changes.get(number).is_some_and(|change| change.forced);
         let mut choice = choice.clone();
         choice.lost.retain(|number| !stays(*number));
@@ -397,8 +396,8 @@ impl Planner<'_> {
         let mut digest = image.with(there.iter().copied(), &mut scratch);
         if !choice.flash.is_empty() {
             let now = |unit: Unit| scratch.get(&unit).copied().unwrap_or_else(|| image.get(unit));
-            let lost = choice.flash.iter().flat_map(|loss| self.lost(loss, now, images));
-            there.extend(lost.collect::<Vec<(Unit, u64)>>());
+            let lost = self.lost(&choice.flash, now, images);
+            there.extend(lost);
             let damaged = image.with(there.into_iter(), &mut scratch);
             // A fault that changes nothing is none.
             if damaged == digest {

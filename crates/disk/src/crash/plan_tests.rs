@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use fsage_model::crash::FlashFault;
 use proptest::prelude::*;
 
 use super::*;
@@ -161,55 +162,57 @@ proptest! {
 
 #[test]
 fn a_destroyed_page_is_the_newest_of_its_blocks_and_three_pages_old() {
-    // Four blocks a page: pages are abcd, efgh, ijkl, mnop, and then what is in progress.
-    let timeline = timeline("abcd.efgh.ijkl.mnop.aq");
-    let plan = plan(&timeline, &spec(DriveBehaviour::PairedPages, 1000));
-    assert!(!plan.states.is_empty());
-    let mut lost: BTreeSet<u64> = BTreeSet::new();
-    for state in &plan.states {
-        // The request in progress was not answered.
+    // Each request begins a page; two of them are forced.
+    let log = timeline("abCd.eaf.ghI");
+    let planned = plan(&log, &spec(DriveBehaviour::PairedPages, 1000));
+    let mut found: Vec<(char, char)> = Vec::new();
+    for state in &planned.states {
+        // The request in progress was not answered, forced or not.
         assert_eq!(state.lost, [state.cut]);
-        let written = |entry: u64| timeline.changes.iter().filter(move |change| change.entry < entry);
-        let page = written(state.cut).count() / 4;
-        for loss in &state.flash {
-            let units = loss.offset_bytes / 4096..(loss.offset_bytes + loss.length_bytes) / 4096;
-            for unit in units {
-                let place = written(state.cut).enumerate().filter(|(_, change)| change.effects[0].0 == unit);
-                let newest = place.map(|(place, _)| place).max().unwrap();
-                assert_eq!(newest / 4 + 3, page, "{state:?}");
-                lost.insert(unit);
-            }
-        }
+        assert_eq!(state.flash.len(), 1, "{state:?}");
+        let letter = |unit: u64| char::from(u8::try_from(unit).unwrap());
+        let in_progress = log.changes.iter().find(|change| change.entry == state.cut).unwrap();
+        found.push((letter(in_progress.effects[0].0), letter(state.flash[0].offset_bytes / 4096)));
     }
-    let letters: String = lost.iter().map(|unit| char::from(u8::try_from(*unit).unwrap())).collect();
-    // `a` was replaced before `q` was programmed, not before `m`.
-    assert_eq!(letters, "abcdefgh");
-    let after_a = plan.states.iter().filter(|state| state.cut == 21);
-    let units: Vec<u64> =
-        after_a.flat_map(|state| &state.flash).map(|loss| loss.offset_bytes / 4096).collect();
-    assert!(!units.contains(&u64::from(b'a')), "{units:?}");
+    found.sort_unstable();
+    // What is in progress, and what that destroys.
+    let lost = [('a', 'c'), ('d', 'a'), ('e', 'b'), ('f', 'd'), ('g', 'e'), ('h', 'a'), ('i', 'f')];
+    assert_eq!(found, lost);
+    // A block that was replaced since is on another page.
+    let replaced = plan(&timeline("abbbb"), &spec(DriveBehaviour::PairedPages, 1000));
+    let pages: Vec<u64> = replaced.states.iter().map(|state| state.flash[0].offset_bytes / 4096).collect();
+    assert_eq!(pages, [u64::from(b'a')], "{:?}", replaced.states);
 }
 
 #[test]
 fn a_lost_map_is_older_than_flushes_and_bits_are_wrong_in_few_blocks() {
-    let timeline = timeline("ab.cd.ab.ef.ab.cd.ef.gh");
-    let older = plan(&timeline, &spec(DriveBehaviour::LostMapping, 400));
+    let log = timeline("ab.cd.ab.ef.ab.cd.ef.gh");
+    let older = plan(&log, &spec(DriveBehaviour::LostMapping, 400));
     let faults = || older.states.iter().flat_map(|state| &state.flash);
-    assert!(faults().any(|loss| loss.fault == fsage_model::crash::FlashFault::Unmapped));
-    let before_flush = older.states.iter().any(|state| {
-        let reaches = |loss: &FlashLoss| match loss.fault {
-            fsage_model::crash::FlashFault::Older { before } => before < state.durable,
-            _ => false,
-        };
-        state.flash.iter().any(reaches)
-    });
-    assert!(before_flush, "what a flush had brought to the medium is older");
-    let bits = plan(&timeline, &spec(DriveBehaviour::BitErrors, 400));
+    assert!(faults().any(|loss| loss.fault == FlashFault::Unmapped));
+    for state in &older.states {
+        // Nothing is missing but by the fault, and that goes back beyond a flush.
+        assert!(state.lost.is_empty() && state.torn.is_none(), "{state:?}");
+        for loss in &state.flash {
+            if let FlashFault::Older { before } = loss.fault {
+                assert!(before < state.durable, "{state:?}");
+            }
+        }
+    }
+    assert!(plan(&timeline("abc"), &spec(DriveBehaviour::LostMapping, 9)).states.is_empty());
+    let bits = plan(&log, &spec(DriveBehaviour::BitErrors, 400));
     assert_eq!(bits.states.len(), 400);
     for loss in bits.states.iter().flat_map(|state| &state.flash) {
-        let fsage_model::crash::FlashFault::Flipped { bits } = &loss.fault else { panic!("{loss:?}") };
+        let FlashFault::Flipped { bits } = &loss.fault else { panic!("{loss:?}") };
         assert!((1..=3).contains(&bits.len()) && bits.is_sorted() && bits.iter().all(|bit| *bit < 4096 * 8));
         assert_eq!(loss.length_bytes, 4096);
     }
-    assert!(bits.states.iter().all(|state| (1..=3).contains(&state.flash.len())));
+    assert!(bits.states.iter().all(|state| state.lost.is_empty() && (1..=3).contains(&state.flash.len())));
+    // What was discarded since is in no cell.
+    let mut discarded = timeline("abb");
+    discarded.changes[2].written = false;
+    for state in plan(&discarded, &spec(DriveBehaviour::BitErrors, 50)).states {
+        let a = u64::from(b'a') * 4096;
+        assert!(state.cut < 3 || state.flash.iter().all(|loss| loss.offset_bytes == a), "{state:?}");
+    }
 }

@@ -84,8 +84,9 @@ pub(super) fn ask<C: Call>(socket: &Path, call: C) -> Result<C::Reply, ControlEr
 }
 
 fn converse(socket: &Path, command: &Command) -> std::io::Result<String> {
-    // A log is written to its file before the answer comes, however long it is.
-    let limit = if matches!(command, Command::SaveLog(_)) { None } else { Some(LIMIT) };
+    // A log is written to its file, or every byte of it is read to plan states, before the answer comes, however long it is.
+    let limit =
+        if matches!(command, Command::SaveLog(_) | Command::BeginCrash(_)) { None } else { Some(LIMIT) };
     line_socket::ask(socket, &serde_json::to_string(command)?, limit)
 }
 

@@ -145,6 +145,10 @@ fn text(run: &CrashRun, failing: &Failing, again: &Result<String, String>) -> St
         let path = if damage.path.is_empty() { String::new() } else { format!("{} ", damage.path) };
         text += &format!("  {}: {}\n", damage.kind.name(), escape::line(&(path + &damage.what)));
     }
+    if run.states.drive.fabricates() {
+        text += "\nNo kernel wrote what this image holds: mounting it may crash the machine or damage its memory. Do it in a\n\
+                 virtual machine; `fsage crash` does the same states only with --on-host.\n";
+    }
     text + "\nTo see it, as root, in this folder (mounting changes the image, hence the copy):\n\n"
         + &commands(run)
 }

@@ -65,6 +65,8 @@ pub struct CrashRun {
     pub check_every: u64,
     /// Where and how the failing state is kept.
     pub keep: Option<Keep>,
+    /// States that no kernel wrote may be mounted on this host ([`allow`]).
+    pub on_host: bool,
 }
 
 /// Whether states of a drive may be mounted on this host.
@@ -100,6 +102,7 @@ impl CrashRun {
     /// # Errors
     /// See [`CrashError`]. Damage is no error. What was taken is released; what cannot be stays leased.
     pub fn run(&self, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
+        allow(self.states.drive, self.on_host)?;
         self.file_system.fits(self.disk.size.0)?;
         if !self.file_system.mounts_by_kernel() {
             return Err(CrashError::Mount { kind: self.file_system.kind().to_owned() });
@@ -128,6 +131,7 @@ impl CrashRun {
     /// # Errors
     /// See [`CrashError`]. The file system may be mounted then, and the disk may show a state.
     pub fn run_at(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
+        allow(self.states.drive, self.on_host)?;
         let done = self.load(place, watch)?;
         let end = program::end(place)?;
         let coverage = place.ask(disk_call::BeginCrash { spec: self.states.clone() })?;
@@ -212,7 +216,7 @@ impl CrashRun {
                 }
                 attempt => attempt?,
             };
-            report.add(&attempt);
+            report.add(&attempt, inspected);
             let taken = attempt.times;
             for (all, one) in times.iter_mut().zip([
                 shown.moved_ns,
@@ -262,7 +266,8 @@ impl CrashRun {
         let judged = self.work.judge(place, attempt);
         // A bug of the kernel is one, whatever made it come out.
         let is_kept = judged.as_ref().is_ok_and(|attempt| attempt.oops || attempt.class == CrashClass::Ok);
-        if !is_kept && place.ask(disk_call::StateRanOut)? {
+        // What flash lost is written to the state too.
+        if (!is_kept || self.states.drive.fabricates()) && place.ask(disk_call::StateRanOut)? {
             return Err(CrashError::NoRoom);
         }
         judged
@@ -272,7 +277,7 @@ impl CrashRun {
 /// Which of two damaged states is shown: the worse one, then one that no known finding explains, then the one
 /// with less missing, then the earlier cut.
 fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, bool, Reverse<(usize, u64)>) {
-    (attempt.class, attempt.known.is_empty(), Reverse((state.lost.len(), state.cut)))
+    (attempt.class, attempt.known.is_empty(), Reverse((state.lost.len() + state.flash.len(), state.cut)))
 }
 
 /// `has_threads`: each thread works in a directory of its own, and may have an operation under way.

@@ -46,6 +46,9 @@ pub(super) fn run(
     for path in outside {
         say(format!("# a path outside the study's folder, used only with --allow-commands: {path}"));
     }
+    for drive in study.drives_cut().into_iter().filter(|drive| drive.fabricates()) {
+        say(format!("# crash states that no kernel wrote, mounted only with --on-host: {}", drive.name()));
+    }
     for line in refusals(study, consent, root)? {
         say(line);
     }

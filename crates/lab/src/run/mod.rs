@@ -141,6 +141,7 @@ pub fn run_study_with(
     let start = Mutex::new(start);
     let start = || (start.lock().unwrap_or_else(PoisonError::into_inner))();
     let mut lab = Lab::new(root.clone(), consent, &start, journal, interrupt);
+    lab.on_host = options.on_host;
     let mut summary = RunSummary::new(&study, &plan, &root);
     for damaged in writer.damaged() {
         writer.set_aside(&damaged)?;

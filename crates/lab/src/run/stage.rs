@@ -48,6 +48,8 @@ pub(super) struct StageContext<'a> {
     pub(super) root: &'a Path,
     /// Devices that may be erased.
     pub(super) consent: &'a EraseConsent,
+    /// Crash states that no kernel wrote may be mounted.
+    pub(super) on_host: bool,
     /// Which trial.
     pub(super) planned: &'a PlannedTrial,
     /// Its study.

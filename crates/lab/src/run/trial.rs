@@ -42,6 +42,8 @@ pub(super) struct Lab<'a> {
     pub(super) root: PathBuf,
     /// Devices that may be erased.
     pub(super) consent: EraseConsent,
+    /// Crash states that no kernel wrote may be mounted.
+    pub(super) on_host: bool,
     /// Starts agents.
     pub(super) start: &'a Start<'a>,
     /// What is taken from the host.
@@ -110,7 +112,7 @@ impl<'a> Lab<'a> {
         interrupt: Interrupt,
     ) -> Self {
         let (processors, making) = (Processors::default(), Making::default());
-        Self { root, consent, start, journal, interrupt, processors, making }
+        Self { root, consent, on_host: false, start, journal, interrupt, processors, making }
     }
 
     /// One of several that run at the same time, with leases of its own.
@@ -118,6 +120,7 @@ impl<'a> Lab<'a> {
         Self {
             root: self.root.clone(),
             consent: self.consent.clone(),
+            on_host: self.on_host,
             start: self.start,
             journal: self.journal.branch(),
             interrupt: self.interrupt.of_lane(number),
@@ -261,6 +264,7 @@ impl<'a> Lab<'a> {
             journal: &mut self.journal,
             root: &self.root,
             consent: &self.consent,
+            on_host: self.on_host,
             planned,
             spec: &cell.spec,
             file_system: &file_system,

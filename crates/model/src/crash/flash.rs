@@ -7,6 +7,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What one page of a drive's map of logical to physical pages describes: 1,024 blocks of 4 KiB.
+pub const MAP_BYTES: u64 = 4 << 20;
+
 /// What a range holds instead of what was written there last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -42,6 +45,16 @@ pub struct FlashLoss {
 }
 
 impl FlashLoss {
+    /// Losses of one page, of flash or of the map, have the same: the drive loses all of them or none.
+    #[must_use]
+    pub const fn page(&self) -> u64 {
+        match self.fault {
+            FlashFault::Destroyed { seed } => seed,
+            FlashFault::Older { .. } | FlashFault::Unmapped => self.offset_bytes / MAP_BYTES,
+            FlashFault::Flipped { .. } => self.offset_bytes,
+        }
+    }
+
     /// In words, for a list of what was lost.
     #[must_use]
     pub fn words(&self) -> String {

@@ -57,6 +57,12 @@ pub struct CrashReport {
     pub findings: Vec<(KnownFinding, u64)>,
     /// States that the file system's check inspected.
     pub checked: u64,
+    /// Damaged states, of those that were to be checked and written to. Not counted in records of before.
+    #[serde(default)]
+    pub damaged_inspected: u64,
+    /// Of these, states in which nothing failed and nobody complained: wrong names or bytes are all there is.
+    #[serde(default)]
+    pub silent: u64,
     /// States by the damage in them; one state may have several.
     pub damage: Vec<(DamageKind, u64)>,
     /// What became of files that were being replaced.
@@ -108,6 +114,8 @@ impl CrashReport {
             known: 0,
             findings: Vec::new(),
             checked: 0,
+            damaged_inspected: 0,
+            silent: 0,
             damage: Vec::new(),
             updates: Vec::new(),
             times: Vec::new(),
@@ -247,7 +255,7 @@ impl CrashReport {
     }
 
     /// Adds what was found in one state.
-    pub fn add(&mut self, attempt: &Attempt) {
+    pub fn add(&mut self, attempt: &Attempt, inspected: bool) {
         self.tried += 1;
         self.checked += u64::from(attempt.checked);
         let undecided = attempt.undecided && attempt.class == CrashClass::Ok;
@@ -268,6 +276,11 @@ impl CrashReport {
         let mut kinds: Vec<DamageKind> = attempt.damage.iter().map(|damage| damage.kind).collect();
         kinds.sort_unstable();
         kinds.dedup();
+        let says =
+            |kind: &DamageKind| matches!(kind, DamageKind::Mount | DamageKind::Check | DamageKind::Use);
+        let counts = inspected && attempt.class > CrashClass::Ok;
+        self.damaged_inspected += u64::from(counts);
+        self.silent += u64::from(counts && !kinds.iter().any(says));
         for kind in kinds {
             bump(&mut self.damage, kind);
         }

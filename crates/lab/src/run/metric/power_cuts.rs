@@ -22,6 +22,8 @@ pub(super) fn push(list: &mut List<'_>, report: &CrashReport) {
         (metric::CUTS_DOCUMENTED_STATES, report.documented),
         (metric::CUTS_BROKEN_STATES, report.broken),
         (metric::CUTS_UNEXPLAINED_STATES, report.unexplained()),
+        (metric::CUTS_DAMAGED_INSPECTED_STATES, report.damaged_inspected),
+        (metric::CUTS_SILENT_STATES, report.silent),
     ] {
         list.one(name, "count", as_f64(states), None);
     }
@@ -98,30 +100,42 @@ mod tests {
     fn shares_are_of_the_states_that_say_something() {
         let damage = |kind| Damage { kind, path: String::new(), what: String::new(), pattern: None };
         let mut report = report();
-        report.add(&Attempt {
-            updates: vec![(UpdateWay::WriteRename, UpdateOutcome::Empty)],
-            checked: true,
-            used: true,
-            ..Attempt::default()
-        });
-        report.add(&Attempt {
-            class: CrashClass::Broken,
-            known: vec![KnownFinding::BtrfsRenamedFileHasBothNames],
-            damage: vec![damage(DamageKind::Name), damage(DamageKind::Name)],
-            ..Attempt::default()
-        });
-        report.add(&Attempt {
-            class: CrashClass::Broken,
-            damage: vec![damage(DamageKind::Content)],
-            ..Attempt::default()
-        });
-        report.add(&Attempt {
-            class: CrashClass::Documented,
-            damage: vec![damage(DamageKind::Check)],
-            checked: true,
-            updates: vec![(UpdateWay::WriteRename, UpdateOutcome::New)],
-            ..Attempt::default()
-        });
+        report.add(
+            &Attempt {
+                updates: vec![(UpdateWay::WriteRename, UpdateOutcome::Empty)],
+                checked: true,
+                used: true,
+                ..Attempt::default()
+            },
+            true,
+        );
+        report.add(
+            &Attempt {
+                class: CrashClass::Broken,
+                known: vec![KnownFinding::BtrfsRenamedFileHasBothNames],
+                damage: vec![damage(DamageKind::Name), damage(DamageKind::Name)],
+                ..Attempt::default()
+            },
+            false,
+        );
+        report.add(
+            &Attempt {
+                class: CrashClass::Broken,
+                damage: vec![damage(DamageKind::Content)],
+                ..Attempt::default()
+            },
+            true,
+        );
+        report.add(
+            &Attempt {
+                class: CrashClass::Documented,
+                damage: vec![damage(DamageKind::Check)],
+                checked: true,
+                updates: vec![(UpdateWay::WriteRename, UpdateOutcome::New)],
+                ..Attempt::default()
+            },
+            true,
+        );
         let cuts = StageRecord::PowerCuts(Box::new(PowerCutsRecord { name: "power".to_owned(), report }));
         let metrics = all(&[cuts]);
         let value = |name: &str| {

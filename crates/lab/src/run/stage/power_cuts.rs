@@ -15,7 +15,6 @@ use fsage_model::study::{FileSystemOptions, PowerCutsStage, StudySpec, VolumeSpe
 
 use super::{Stage, StageContext};
 use crate::crash::{Bench, CrashError, CrashRun, CrashWork, Watch};
-use crate::filesystem::FileSystem;
 use crate::run::error::TrialError;
 use crate::run::interrupt::Interrupt;
 use crate::run::observer::{RunEvent, RunObserver};
@@ -26,8 +25,7 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 
 impl Stage for PowerCutsStage {
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let run = run_of(self, context.spec, context.file_system, context.planned.seed)
-            .ok_or(TrialError::NoDisk { stage: self.name.clone() })?;
+        let run = run_of(self, context).ok_or(TrialError::NoDisk { stage: self.name.clone() })?;
         let served = place.served().ok_or(TrialError::NoDisk { stage: self.name.clone() })?;
         let (device, point) = (place.device().to_owned(), place.point().to_owned());
         for line in self.describe(&point, context.planned.seed) {
@@ -94,11 +92,12 @@ impl Stage for PowerCutsStage {
 }
 
 /// The run that a stage asks for; nothing where the volume is no virtual disk.
-fn run_of(stage: &PowerCutsStage, spec: &StudySpec, file_system: &FileSystem, seed: u64) -> Option<CrashRun> {
+fn run_of(stage: &PowerCutsStage, context: &StageContext<'_>) -> Option<CrashRun> {
+    let spec = context.spec;
     let VolumeSpec::Disk(disk) = &spec.volume else { return None };
-    let seed = stage.seed.unwrap_or(seed);
+    let seed = stage.seed.unwrap_or(context.planned.seed);
     Some(CrashRun {
-        file_system: file_system.clone(),
+        file_system: context.file_system.clone(),
         options: options(spec),
         disk: disk.options(),
         work: CrashWork::of(
@@ -114,6 +113,7 @@ fn run_of(stage: &PowerCutsStage, spec: &StudySpec, file_system: &FileSystem, se
         },
         check_every: stage.check_every,
         keep: None,
+        on_host: context.on_host,
     })
 }
 
