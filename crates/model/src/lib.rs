@@ -29,6 +29,7 @@ pub mod nearest;
 pub mod number;
 pub mod one_or_many;
 pub mod operation;
+pub mod power_cycle;
 pub mod priced;
 pub mod problem;
 pub mod profile;
