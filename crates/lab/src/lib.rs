@@ -12,6 +12,7 @@ pub mod image;
 pub mod lease;
 pub mod measure;
 pub mod plan;
+pub mod power_cycle;
 pub mod price;
 pub mod profile;
 pub mod run;

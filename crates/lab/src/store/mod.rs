@@ -22,6 +22,7 @@ pub use file::NewFile;
 use fsage_model::priced::PricedRecord;
 use fsage_model::record::{PlacesRecord, STORE_VERSION, StageTree, TrialRecord, TrialStatus, Unread};
 use fsage_sys::input::{self, RECORD_LIMIT};
+pub use lock::Lock;
 pub use reading::Reader;
 use serde::de::DeserializeOwned;
 pub use writer::{TrialFolder, Writer};
@@ -202,8 +203,8 @@ impl Store {
 ///
 /// # Errors
 /// [`StoreError::Locked`] with who holds it.
-pub fn lock(root: &Path) -> Result<lock::Lock, StoreError> {
-    lock::Lock::take(root)
+pub fn lock(root: &Path) -> Result<Lock, StoreError> {
+    Lock::take(root)
 }
 
 /// Folder of a trial of the store at `root`.

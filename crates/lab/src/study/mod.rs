@@ -15,6 +15,7 @@ mod room;
 pub(crate) mod schema;
 pub(crate) mod search;
 mod source;
+pub mod typed;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ pub use schema::schema;
 pub use search::{SearchForesight, foresight};
 use serde::{Deserialize, Serialize};
 pub use source::{StudyEntry, list};
+pub use validate::is_path_name;
 
 use crate::filesystem::FileSystem;
 
@@ -138,7 +140,7 @@ fn parse_at(
             let store = match store {
                 Some(store) => outside::resolved(store),
                 // A name that is none would make any folder the study's own.
-                None => validate::is_path_name(name).then(|| outside::own_store(name)).flatten(),
+                None => is_path_name(name).then(|| outside::own_store(name)).flatten(),
             };
             Reach::new(&text, overrides, [home.clone(), store])
         }

@@ -89,9 +89,14 @@ fn add_sources(schema: &mut Value) {
 /// Everything in `value` that does not fit the schema, in document order.
 #[must_use]
 pub fn check(value: &Value) -> Vec<Problem> {
-    let root = derived();
-    let mut walk = Walk { root: &root, path: Vec::new(), problems: Vec::new() };
-    walk.value(value, &root);
+    check_by(value, &derived())
+}
+
+/// The same, of another kind of file, by its schema.
+#[must_use]
+pub fn check_by(value: &Value, root: &Value) -> Vec<Problem> {
+    let mut walk = Walk { root, path: Vec::new(), problems: Vec::new() };
+    walk.value(value, root);
     walk.problems
 }
 

@@ -39,7 +39,8 @@ const LONGEST_NAME: usize = 60;
 const SLOWEST: f64 = 100.0;
 
 /// Whether a name can become part of a path.
-pub(super) fn is_path_name(name: &str) -> bool {
+#[must_use]
+pub fn is_path_name(name: &str) -> bool {
     let right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(right)
 }

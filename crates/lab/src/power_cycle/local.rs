@@ -1,0 +1,403 @@
+//! The board by commands on this host.
+//!
+//! Each command runs in a process group of its own and dies with this process (`PR_SET_PDEATHSIG`). When one has
+//! ended its group is ended too, but for `power_on`: what it starts in the background may be the board itself (a
+//! virtual machine). Streams are closed when a command ends: a process that stays must have redirected its own.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fsage_engine::host::tool::look_up;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::time::Timespec;
+
+use super::PowerCycleError;
+use super::board::{Board, Ran, Step, Working};
+
+/// Longest time between two looks at whether the run is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Bytes that are kept of a line, and of the end of standard error.
+const LONGEST_LINE: usize = 8192;
+
+/// A board behind commands.
+pub struct LocalBoard<'a> {
+    folder: PathBuf,
+    load: Option<Process>,
+    is_over: &'a dyn Fn() -> bool,
+    started: Instant,
+}
+
+impl<'a> LocalBoard<'a> {
+    /// Commands run in `folder`; `is_over` says whether the user wants the run to end.
+    #[must_use]
+    pub fn new(folder: &Path, is_over: &'a dyn Fn() -> bool) -> Self {
+        Self { folder: folder.to_owned(), load: None, is_over, started: Instant::now() }
+    }
+}
+
+impl Drop for LocalBoard<'_> {
+    fn drop(&mut self) {
+        self.end_load();
+    }
+}
+
+impl Board for LocalBoard<'_> {
+    fn run(&mut self, step: Step<'_>) -> Result<Ran, PowerCycleError> {
+        let stays = step.key == "power_on";
+        let mut process = Process::start(step.key, step.argv, &self.folder, step.input)?;
+        let end = process.started + step.limit;
+        let mut first = None;
+        let mut keep = |line: &str| {
+            first.get_or_insert_with(|| line.to_owned());
+            Ok(())
+        };
+        let is_over = || step.stoppable && (self.is_over)();
+        let ended = process.follow(end, &is_over, &mut keep)?;
+        let elapsed = process.started.elapsed();
+        if !ended && is_over() {
+            return Err(PowerCycleError::Interrupted);
+        }
+        let status = if ended { Some(process.reap(!stays)?) } else { None };
+        let by_signal = status.is_some_and(|(_, by_signal)| by_signal);
+        let status = status.map(|(status, _)| status);
+        // What it had written when it ended.
+        process.read(&mut keep)?;
+        process.last_line(&mut keep)?;
+        let last_line = process.said();
+        Ok(Ran { status, by_signal, first_line: first.unwrap_or_default(), last_line, elapsed })
+    }
+
+    fn work(
+        &mut self,
+        argv: &[String],
+        time: Duration,
+        line: &mut dyn FnMut(&str) -> Result<(), PowerCycleError>,
+    ) -> Result<Working, PowerCycleError> {
+        let mut process = Process::start("load", argv, &self.folder, None)?;
+        let end = process.started + time;
+        let ended = process.follow(end, self.is_over, line)?;
+        if !ended && (self.is_over)() {
+            return Err(PowerCycleError::Interrupted);
+        }
+        process.read(line)?;
+        if !ended {
+            self.load = Some(process);
+            return Ok(Working::Runs);
+        }
+        let (status, _) = process.reap(true)?;
+        process.last_line(line)?;
+        Ok(Working::Ended { status, said: process.said() })
+    }
+
+    fn end_load(&mut self) {
+        // Its drop ends it.
+        self.load = None;
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn is_over(&self) -> bool {
+        (self.is_over)()
+    }
+}
+
+/// A running command; ended with its group when it goes.
+struct Process {
+    command: String,
+    child: Child,
+    pid: Pid,
+    handle: OwnedFd,
+    streams: Vec<Stream>,
+    started: Instant,
+    reaped: bool,
+}
+
+struct Stream {
+    from: OwnedFd,
+    is_error: bool,
+    ended: bool,
+    /// Of standard output: what came of a line so far; of standard error: the end of it all.
+    kept: Vec<u8>,
+    /// The last line that is not empty.
+    last: String,
+}
+
+/// What is done with a line.
+type Line<'a> = &'a mut dyn FnMut(&str) -> Result<(), PowerCycleError>;
+
+impl Process {
+    fn start(
+        step: &'static str,
+        argv: &[String],
+        folder: &Path,
+        input: Option<File>,
+    ) -> Result<Self, PowerCycleError> {
+        let (program, arguments) = argv.split_first().map_or(("", argv), |(first, rest)| (&**first, rest));
+        let missing = || PowerCycleError::Missing { step, program: program.to_owned() };
+        let path = look_up(program).ok_or_else(missing)?;
+        let shown = argv.join(" ");
+        let mut command = Command::new(path);
+        command
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(input.map_or_else(Stdio::null, Stdio::from))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        fsage_sys::process::die_with_parent(&mut command);
+        let started = Instant::now();
+        let failed = |source| PowerCycleError::Run { command: shown.clone(), source };
+        let mut child = command.spawn().map_err(failed)?;
+        let pid = Pid::from_child(&child);
+        let opened = pidfd_open(pid, PidfdFlags::empty()).and_then(|handle| {
+            let output = child.stdout.take().map(|stream| (OwnedFd::from(stream), false));
+            let error = child.stderr.take().map(|stream| (OwnedFd::from(stream), true));
+            let streams = output.into_iter().chain(error).map(|(from, is_error)| {
+                fcntl_setfl(&from, fcntl_getfl(&from)? | OFlags::NONBLOCK)?;
+                Ok(Stream { from, is_error, ended: false, kept: Vec::new(), last: String::new() })
+            });
+            Ok((handle, streams.collect::<Result<Vec<_>, Errno>>()?))
+        });
+        match opened {
+            Ok((handle, streams)) => {
+                Ok(Self { command: shown, child, pid, handle, streams, started, reaped: false })
+            }
+            Err(errno) => {
+                let _ = kill_process_group(pid, Signal::KILL);
+                let _ = child.wait();
+                Err(failed(errno.into()))
+            }
+        }
+    }
+
+    /// Reads what it says until it has ended; whether it had before `end`.
+    fn follow(
+        &mut self,
+        end: Instant,
+        is_over: &dyn Fn() -> bool,
+        line: Line<'_>,
+    ) -> Result<bool, PowerCycleError> {
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() || is_over() {
+                return Ok(false);
+            }
+            if self.wait(rest.min(LOOK)).map_err(|errno| self.failed(errno.into()))? {
+                return Ok(true);
+            }
+            self.read(line)?;
+        }
+    }
+
+    /// Waits until something can be read, or it has ended; whether it has.
+    fn wait(&self, limit: Duration) -> Result<bool, Errno> {
+        let mut watched = vec![PollFd::new(&self.handle, PollFlags::IN)];
+        let open = self.streams.iter().filter(|stream| !stream.ended);
+        watched.extend(open.map(|stream| PollFd::new(&stream.from, PollFlags::IN)));
+        let limit = Timespec::try_from(limit).unwrap_or_default();
+        match poll(&mut watched, Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        Ok(watched.first().is_some_and(|process| !process.revents().is_empty()))
+    }
+
+    /// Reads what is there.
+    fn read(&mut self, line: Line<'_>) -> Result<(), PowerCycleError> {
+        let command = &self.command;
+        for stream in &mut self.streams {
+            stream.read(command, line)?;
+        }
+        Ok(())
+    }
+
+    /// A last line may have no end.
+    fn last_line(&mut self, line: Line<'_>) -> Result<(), PowerCycleError> {
+        self.streams.iter_mut().filter(|stream| !stream.is_error).try_for_each(|stream| stream.line(line))
+    }
+
+    /// The last line of standard output that is not empty, else of standard error.
+    fn said(&self) -> String {
+        let output = self.streams.iter().find(|stream| !stream.is_error).map(|stream| stream.last.trim());
+        let error = self.streams.iter().find(|stream| stream.is_error);
+        let error = error.map(|stream| String::from_utf8_lossy(&stream.kept)).unwrap_or_default();
+        let error = error.trim().lines().next_back().unwrap_or_default();
+        output.filter(|line| !line.is_empty()).unwrap_or(error).to_owned()
+    }
+
+    /// Takes the status of a command that has ended, and whether a signal ended it. While it is not reaped its number cannot mean another.
+    fn reap(&mut self, with_group: bool) -> Result<(i32, bool), PowerCycleError> {
+        if with_group {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+        let status = self.child.wait();
+        self.reaped = true;
+        let status = status.map_err(|source| self.failed(source))?;
+        let signal = status.signal();
+        Ok((status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0)), signal.is_some()))
+    }
+
+    fn failed(&self, source: std::io::Error) -> PowerCycleError {
+        PowerCycleError::Run { command: self.command.clone(), source }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.reaped {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Stream {
+    /// At most what a pipe holds: a command that writes without end cannot keep its limit from being seen.
+    fn read(&mut self, command: &str, line: Line<'_>) -> Result<(), PowerCycleError> {
+        let mut buffer = [0; 8192];
+        for _ in 0..16 {
+            if self.ended {
+                return Ok(());
+            }
+            match rustix::io::read(&self.from, &mut buffer) {
+                Ok(0) => self.ended = true,
+                Ok(count) => self.take(buffer.get(..count).unwrap_or_default(), line)?,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(errno) => {
+                    return Err(PowerCycleError::Run { command: command.to_owned(), source: errno.into() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8], line: Line<'_>) -> Result<(), PowerCycleError> {
+        if self.is_error {
+            self.kept.extend_from_slice(bytes);
+            let more = self.kept.len().saturating_sub(LONGEST_LINE);
+            self.kept.drain(..more);
+            return Ok(());
+        }
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, is_whole) = part.strip_suffix(b"\n").map_or((part, false), |text| (text, true));
+            let room = LONGEST_LINE.saturating_sub(self.kept.len());
+            self.kept.extend(text.iter().take(room));
+            if is_whole {
+                self.line(line)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The line that is kept is complete.
+    fn line(&mut self, line: Line<'_>) -> Result<(), PowerCycleError> {
+        let bytes = std::mem::take(&mut self.kept);
+        let text = String::from_utf8_lossy(&bytes).trim_end_matches('\r').to_owned();
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let done = line(&text);
+        self.last = text;
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Vec<String> {
+        ["sh", "-c", script].map(str::to_owned).to_vec()
+    }
+
+    fn step<'a>(key: &'static str, argv: &'a [String], limit: Duration) -> Step<'a> {
+        Step { key, argv, input: None, limit, stoppable: true }
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_command_tells_its_status_its_first_and_its_last_line() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| false);
+        let argv = shell("pwd; echo; echo err >&2; printf last; exit 3");
+        let ran = board.run(step("check", &argv, MINUTE)).unwrap();
+        assert_eq!((ran.status, &*ran.first_line, &*ran.last_line), (Some(3), "/", "last"));
+        assert!(!ran.by_signal);
+        let argv = shell("echo one >&2; echo two >&2; kill -9 $$");
+        let ran = board.run(step("check", &argv, MINUTE)).unwrap();
+        assert_eq!((ran.status, ran.by_signal, &*ran.last_line), (Some(137), true, "two"));
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_its_children_and_one_that_floods_too() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| false);
+        for script in ["sleep 1000 & echo $!; wait", "exec yes"] {
+            let argv = shell(script);
+            let ran = board.run(step("check", &argv, Duration::from_millis(200))).unwrap();
+            assert_eq!(ran.status, None, "{script}");
+            if let Ok(pid) = ran.first_line.parse::<u32>() {
+                let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                assert!(state.is_empty() || state.contains(") Z"), "{state}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_power_on_starts_stays_and_what_others_leave_does_not() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| false);
+        let argv = shell("sleep 1000 >/dev/null 2>&1 & echo $!");
+        let state = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let runs = |pid: &str| !state(pid).is_empty() && !state(pid).contains(") Z");
+        let left = board.run(step("power_on", &argv, MINUTE)).unwrap().first_line;
+        assert!(runs(&left));
+        let pid = Pid::from_raw(left.parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        let gone = board.run(step("mount", &argv, MINUTE)).unwrap().first_line;
+        while runs(&gone) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_load_is_read_while_it_runs_and_ended_when_told() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| false);
+        let mut lines = Vec::new();
+        let mut keep = |line: &str| {
+            lines.push(line.to_owned());
+            Ok(())
+        };
+        let argv = shell("echo ack 1; echo ack 2; exec sleep 1000");
+        assert_eq!(board.work(&argv, Duration::from_millis(300), &mut keep).unwrap(), Working::Runs);
+        board.end_load();
+        let argv = shell("printf 'ack 3'; exit 2");
+        let ended = board.work(&argv, MINUTE, &mut keep).unwrap();
+        assert_eq!(ended, Working::Ended { status: 2, said: "ack 3".to_owned() });
+        assert_eq!(lines, ["ack 1", "ack 2", "ack 3"]);
+    }
+
+    #[test]
+    fn the_user_ends_what_may_be_ended() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| true);
+        let argv = shell("exec sleep 1000");
+        let error = board.run(step("check", &argv, MINUTE)).unwrap_err();
+        assert!(matches!(error, PowerCycleError::Interrupted));
+        let argv = shell("true");
+        let off = Step { stoppable: false, ..step("power_off", &argv, MINUTE) };
+        assert_eq!(board.run(off).unwrap().status, Some(0));
+    }
+}

@@ -1,0 +1,224 @@
+//! The record of a board in a store: `STORE/NAME/` has the file as it was (`board.toml`), the cycles
+//! (`record.jsonl`) and, for each life, the lines that its load acknowledged (`acknowledged-CONFIGURATION-LIFE`).
+//!
+//! Lines are appended and synced: first those of the load, then the cycle with the length that their file has from
+//! then on. So whenever a run is killed, what belongs to recorded cycles is whole; the rest is cut off by the next
+//! run. One run at a time holds the lock.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use fsage_model::crash::MOST_ACKNOWLEDGED_BYTES;
+use fsage_model::power_cycle::{
+    CycleRecord, POWER_CYCLE_VERSION, PowerCycleHeader, Progress, RecordLine, Turn,
+};
+use fsage_sys::input::{self, RECORD_LIMIT};
+
+use super::PowerCycleError;
+use super::plan::Plan;
+use crate::store::file::{self, failed, folder};
+use crate::store::{Lock, StoreError};
+use crate::time::now_rfc3339;
+
+const RECORD: &str = "record.jsonl";
+
+/// A record open for writing.
+#[derive(Debug)]
+pub struct Record {
+    root: PathBuf,
+    file: File,
+    cycles: Vec<CycleRecord>,
+    progress: Progress,
+    _lock: Lock,
+}
+
+/// The cycles of a record, without its lock: also while another run writes to it.
+///
+/// # Errors
+/// There is none, or it is damaged or of another version.
+pub fn read(plan: &Plan, store: &Path) -> Result<Vec<CycleRecord>, PowerCycleError> {
+    let root = store.join(&plan.spec.name);
+    if !root.join(RECORD).is_file() {
+        return Err(PowerCycleError::NoRecord { path: root });
+    }
+    let (cycles, _) = parse(plan, &root, &bytes(&root)?)?;
+    Ok(cycles)
+}
+
+impl Record {
+    /// Opens the record of a board, or begins it.
+    ///
+    /// # Errors
+    /// Another run holds it, it is of another file, damaged, or cannot be written.
+    pub fn open(plan: &Plan, store: &Path) -> Result<Self, PowerCycleError> {
+        let root = store.join(&plan.spec.name);
+        make(store, &plan.spec.name)?;
+        let lock = Lock::take(&root)?;
+        let path = root.join(RECORD);
+        let own = folder(&root, &[])?;
+        let open = own.open_own(RECORD.as_ref(), false, 0o644).map_err(|e| failed("open", &path, e))?;
+        let mut record =
+            Self { root, file: open, cycles: Vec::new(), progress: Progress::default(), _lock: lock };
+        let (cycles, whole) = parse(plan, &record.root, &bytes(&record.root)?)?;
+        record.progress = Progress::of(&cycles);
+        record.cycles = cycles;
+        // A line without an end was being written when a run was killed.
+        let cut = record.file.set_len(whole).and_then(|()| record.file.seek(SeekFrom::End(0)));
+        cut.map_err(|e| failed("write", &path, e))?;
+        if whole == 0 {
+            file::write(&record.root.join("board.toml"), plan.text.as_bytes())?;
+            record.append_line(&RecordLine::Begun(PowerCycleHeader {
+                version: POWER_CYCLE_VERSION,
+                name: plan.spec.name.clone(),
+                digest: plan.digest(),
+                at: now_rfc3339(),
+            }))?;
+            own.sync().map_err(|e| failed("write", &path, e))?;
+        }
+        Ok(record)
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub const fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Its cycles.
+    #[must_use]
+    pub fn cycles(&self) -> &[CycleRecord] {
+        &self.cycles
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Adds a cycle; it is durable when this returns.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, cycle: CycleRecord) -> Result<(), PowerCycleError> {
+        self.append_line(&RecordLine::Cycle(cycle.clone()))?;
+        self.progress.add(&cycle);
+        self.cycles.push(cycle);
+        Ok(())
+    }
+
+    fn append_line(&mut self, line: &RecordLine) -> Result<(), PowerCycleError> {
+        let path = self.root.join(RECORD);
+        let mut text = serde_json::to_string(line)
+            .map_err(|error| failed("write", &path, std::io::Error::other(error)))?;
+        text.push('\n');
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
+        Ok(written.map_err(|e| failed("write", &path, e))?)
+    }
+
+    /// Adds the lines of a cycle to those of its life, which end where the turn says; the length from then on.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn acknowledge(&self, turn: &Turn, lines: &[String]) -> Result<u64, PowerCycleError> {
+        let (path, mut file) = self.lines_of(turn)?;
+        let mut text = lines.join("\n");
+        if !lines.is_empty() {
+            text.push('\n');
+        }
+        let written = file.set_len(turn.acknowledged_bytes).and_then(|()| {
+            file.seek(SeekFrom::End(0))?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            file.stream_position()
+        });
+        Ok(written.map_err(|e| failed("write", &path, e))?)
+    }
+
+    /// The newest lines of a life up to this length of their file, at most [`MOST_ACKNOWLEDGED_BYTES`]: a file to
+    /// be read from where it stands.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn acknowledged(&self, turn: &Turn, bytes: u64) -> Result<File, PowerCycleError> {
+        let (path, file) = self.lines_of(turn)?;
+        // What an interrupted cycle wrote beyond it.
+        file.set_len(bytes).map_err(|e| failed("write", &path, e))?;
+        let most = u64::try_from(MOST_ACKNOWLEDGED_BYTES).unwrap_or(u64::MAX);
+        let name = path.file_name().unwrap_or_default();
+        // For `verify` to read, and not to write.
+        let opened = input::open_below(&self.root, Path::new(name));
+        let placed = opened.and_then(|mut file| {
+            if let Some(before) = bytes.checked_sub(most + 1) {
+                // From the byte before, which ends a line if the first whole line begins there.
+                file.seek(SeekFrom::Start(before))?;
+                let mut near = vec![0; LOOK_BYTES];
+                let count = file.read(&mut near)?;
+                let line = near.iter().take(count).position(|byte| *byte == b'\n').unwrap_or(0);
+                let skipped = u64::try_from(line + 1).unwrap_or(1);
+                file.seek(SeekFrom::Start(before + skipped))?;
+            }
+            Ok(file)
+        });
+        Ok(placed.map_err(|e| failed("read", &path, e))?)
+    }
+
+    fn lines_of(&self, turn: &Turn) -> Result<(PathBuf, File), PowerCycleError> {
+        let name = format!("acknowledged-{}-{}", turn.configuration, turn.life);
+        let path = self.root.join(&name);
+        let folder = folder(&self.root, &[])?;
+        let file = folder.open_own(name.as_ref(), false, 0o600).map_err(|e| failed("open", &path, e))?;
+        Ok((path, file))
+    }
+}
+
+/// Longer than any line: within so many bytes one ends.
+const LOOK_BYTES: usize = 16_384;
+
+/// Makes the folder of a record and the store around it.
+fn make(store: &Path, name: &str) -> Result<(), PowerCycleError> {
+    let made = fsage_sys::new_file::make_folder(store, 0o777).map_err(|e| failed("make", store, e))?;
+    drop(made);
+    folder(store, &[name])?;
+    Ok(())
+}
+
+fn bytes(root: &Path) -> Result<Vec<u8>, PowerCycleError> {
+    let read = input::read_below(root, Path::new(RECORD), RECORD_LIMIT);
+    Ok(read.map_err(|e| failed("read", &root.join(RECORD), e))?)
+}
+
+/// The cycles, and how many bytes their lines and the header have.
+fn parse(plan: &Plan, root: &Path, bytes: &[u8]) -> Result<(Vec<CycleRecord>, u64), PowerCycleError> {
+    let path = root.join(RECORD);
+    let damaged = |number: usize, reason: &str| StoreError::Damaged {
+        path: path.clone(),
+        reason: format!("line {}: {reason}", number + 1),
+    };
+    let (mut cycles, mut whole) = (Vec::new(), 0);
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    for (number, line) in lines.enumerate() {
+        let read: RecordLine =
+            serde_json::from_slice(line).map_err(|error| damaged(number, &error.to_string()))?;
+        match read {
+            RecordLine::Begun(header) if number == 0 => check(plan, root, &header)?,
+            RecordLine::Cycle(cycle) if number > 0 => cycles.push(cycle),
+            _ => return Err(damaged(number, "it is out of place").into()),
+        }
+        whole += u64::try_from(line.len()).unwrap_or(u64::MAX);
+    }
+    Ok((cycles, whole))
+}
+
+fn check(plan: &Plan, root: &Path, header: &PowerCycleHeader) -> Result<(), PowerCycleError> {
+    if header.version != POWER_CYCLE_VERSION {
+        let path = root.to_owned();
+        let (found, known) = (header.version, POWER_CYCLE_VERSION);
+        return Err(StoreError::Version { path, found, known }.into());
+    }
+    if header.digest != plan.digest() {
+        return Err(PowerCycleError::Changed { path: root.to_owned() });
+    }
+    Ok(())
+}
