@@ -5,5 +5,6 @@
 pub mod compare;
 pub mod export;
 pub mod geometry;
+pub mod power_cycle;
 pub mod report;
 pub mod stats;

@@ -20,6 +20,7 @@ pub mod image;
 pub mod images;
 pub mod load;
 pub mod measure;
+pub mod power_cycle;
 pub mod price;
 pub mod profile;
 pub mod progress;
@@ -121,6 +122,8 @@ pub enum Command {
     Volume(volume::VolumeCommand),
     /// Try what survives a power cut: crash states of a load on a virtual disk (needs root)
     Crash(crash::CrashArgs),
+    /// Cut the power of a real board again and again; count what survives
+    PowerCycle(power_cycle::PowerCycleArgs),
     /// Compute what the requests of a recorded log would take on other media
     Price(price::PriceArgs),
     /// Write the report of a store as one HTML file
@@ -198,6 +201,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Device(command) => device::run(&command, terminal),
         Command::Volume(command) => volume::run(&command, terminal),
         Command::Crash(args) => crash::run(&args, terminal),
+        Command::PowerCycle(args) => power_cycle::run(&args, terminal),
         Command::Price(args) => price::run(&args, terminal),
         Command::Report(args) => report::run(&args, terminal),
         Command::Compare(args) => compare::run(&args, terminal),
