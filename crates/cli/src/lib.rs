@@ -95,7 +95,7 @@ pub enum Command {
     Age(age::AgeArgs),
     /// Report the fragmentation of a mounted file system or a directory; changes nothing
     Scan(scan::ScanArgs),
-    /// List files and directories that are slow to read because of their layout; suggest fixes
+    /// List files and directories that are slow to read due to their layout; suggest fixes
     Explain(explain::ExplainArgs),
     /// Describe a tree without names, to age another volume like it
     Profile(profile::ProfileArgs),
@@ -134,7 +134,7 @@ pub enum Command {
     Export(export::ExportArgs),
     /// Release leftovers of an interrupted run, such as mounts and loop devices (needs root)
     Clean(clean::CleanArgs),
-    /// Check what this host supports, what is missing, and print the command that installs it
+    /// Check what this host supports and lacks; print the command that installs it
     Doctor(doctor::DoctorArgs),
     /// Print the completion script of a shell
     #[command(hide = true)]

@@ -25,14 +25,15 @@ const LISTED_LIVES: usize = 12;
 /// Arguments of `fsage power-cycle`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-FILE describes the board in TOML: commands that cut its power, check and mount its file system, start a load on it and verify
-what the load acknowledged with lines `ack TEXT`. They run as the user who runs fsage. See docs/power-cycle.md.
+FILE describes the board in TOML: commands that cut its power, check and mount its file system, start a load on
+it, and verify what the load acknowledged with lines `ack TEXT`. They run as the user who runs fsage. See
+docs/power-cycle.md.
 
-A run is resumed by the same command, also after a reboot of this host: cycles that are recorded are not done again. Each run
+The same command resumes a run, also after a reboot of this host: recorded cycles are not done again. Each run
 begins with a cut that does not count. Ctrl-C ends a run; the power of the board is on then.
 
-Exit code 0: no damage so far; 5: damage was found; 4: a command failed, the power was not cut, a cycle is undecided, or the
-run was ended early.
+Exit code 0: no damage so far; 5: damage was found; 4: a command failed, the power was not cut, a cycle is
+undecided, or the run was ended early.
 
 Examples:
   fsage power-cycle board.toml
@@ -102,7 +103,8 @@ impl Watch for Said {
         if is_due || cycle.outcome != CycleOutcome::Survived {
             self.at = Some(Instant::now());
             let outcome = outcome(&cycle.outcome);
-            let repaired = if cycle.repaired { " after a repair" } else { "" };
+            let is_repaired = cycle.repaired && cycle.outcome == CycleOutcome::Survived;
+            let repaired = if is_repaired { " after a repair" } else { "" };
             self.terminal.note(&format!(
                 "{} {}, cut {}: {outcome}{repaired}",
                 cycle.configuration, cycle.life, cycle.cycle

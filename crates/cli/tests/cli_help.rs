@@ -24,6 +24,7 @@ fn every_command_has_help() {
         "image",
         "replay",
         "volume",
+        "power-cycle",
         "price",
         "report",
         "compare",

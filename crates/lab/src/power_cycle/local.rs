@@ -94,7 +94,7 @@ impl Board for LocalBoard<'_> {
         }
         let (status, _) = process.reap(true)?;
         process.last_line(line)?;
-        Ok(Working::Ended { status, said: process.said() })
+        Ok(Working::Ended { status, said: process.complained() })
     }
 
     fn end_load(&mut self) {
@@ -230,13 +230,25 @@ impl Process {
         self.streams.iter_mut().filter(|stream| !stream.is_error).try_for_each(|stream| stream.line(line))
     }
 
-    /// The last line of standard output that is not empty, else of standard error.
-    fn said(&self) -> String {
+    /// The last lines that are not empty, of standard output and of standard error.
+    fn last_lines(&self) -> [String; 2] {
         let output = self.streams.iter().find(|stream| !stream.is_error).map(|stream| stream.last.trim());
         let error = self.streams.iter().find(|stream| stream.is_error);
         let error = error.map(|stream| String::from_utf8_lossy(&stream.kept)).unwrap_or_default();
         let error = error.trim().lines().next_back().unwrap_or_default();
-        output.filter(|line| !line.is_empty()).unwrap_or(error).to_owned()
+        [output.unwrap_or_default().to_owned(), error.to_owned()]
+    }
+
+    /// Its reason, as it says it: the last line of standard output, else of standard error.
+    fn said(&self) -> String {
+        let [output, error] = self.last_lines();
+        if output.is_empty() { error } else { output }
+    }
+
+    /// The reason of a load, whose standard output is for acknowledgements.
+    fn complained(&self) -> String {
+        let [output, error] = self.last_lines();
+        if error.is_empty() { output } else { error }
     }
 
     /// Takes the status of a command that has ended, and whether a signal ended it. While it is not reaped its number cannot mean another.
@@ -387,7 +399,10 @@ mod tests {
         let argv = shell("printf 'ack 3'; exit 2");
         let ended = board.work(&argv, MINUTE, &mut keep).unwrap();
         assert_eq!(ended, Working::Ended { status: 2, said: "ack 3".to_owned() });
-        assert_eq!(lines, ["ack 1", "ack 2", "ack 3"]);
+        let argv = shell("echo ack 4; echo full >&2; exit 1");
+        let ended = board.work(&argv, MINUTE, &mut keep).unwrap();
+        assert_eq!(ended, Working::Ended { status: 1, said: "full".to_owned() });
+        assert_eq!(lines, ["ack 1", "ack 2", "ack 3", "ack 4"]);
     }
 
     #[test]

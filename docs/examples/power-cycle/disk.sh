@@ -1,0 +1,37 @@
+#!/bin/sh
+# The virtual disk `board` as the board of disk.toml; its block device is in the file `device`.
+fsage=${FSAGE:-fsage}
+read -r device < device || exit 126
+case $1 in
+power_off)
+    "$fsage" disk fault set board '{"write_error": [{"rate": 1.0}]}' || exit 1
+    touch off
+    # What runs on a board ends with its power.
+    if [ -e load.pid ]; then
+        kill -9 "$(cat load.pid)" 2> /dev/null
+        rm -f load.pid
+    fi
+    tries=0
+    while mountpoint -q mnt && ! umount mnt 2> /dev/null; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 100 ] || exec umount -l mnt
+        sleep 0.05
+    done
+    ;;
+power_on)
+    "$fsage" disk fault clear board || exit 1
+    # Nothing of what the kernel holds of the device survives a cut.
+    blockdev --flushbufs "$device"
+    cat /proc/sys/kernel/random/uuid > boot-id
+    rm -f off
+    ;;
+boot_id) [ ! -e off ] && cat boot-id ;;
+prepare) mkfs.ext4 -Fq "$device" ;;
+check) e2fsck -fp "$device" ;;
+mount) mkdir -p mnt && mount "$device" mnt ;;
+unmount) umount mnt ;;
+load)
+    echo $$ > load.pid
+    exec ./load.sh mnt "$2"
+    ;;
+esac
