@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn cuts_are_counted_and_what_says_nothing_is_in_no_denominator() {
         let undecided = CycleOutcome::Undecided { step: "check".to_owned(), reason: String::new() };
-        let mut cycles = vec![
+        let mut cycles = [
             cycle(1, 1, CycleOutcome::Survived),
             cycle(1, 2, CycleOutcome::Survived),
             cycle(1, 3, damage()),

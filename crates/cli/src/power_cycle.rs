@@ -202,7 +202,7 @@ fn times(own: &ConfigurationResult) -> String {
     let second = |ns: u64| format!("{:.3}", as_f64(ns) / 1e9);
     let row = |times: &fsage_model::crash::TimeSummary| {
         let cells = [times.min_ns, times.max_ns, times.mean_ns, times.median_ns].map(second);
-        [&[times.step.clone()], &cells[..], &[times.count.to_string()]].concat()
+        [std::slice::from_ref(&times.step), &cells[..], &[times.count.to_string()]].concat()
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(own.times.iter().map(row)).collect();
     text::table(&rows, 2)

@@ -225,7 +225,8 @@ fn commands(spec: &PowerCycleSpec) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, argv) in spec.command.all() {
         let is_named = argv.first().is_some_and(|program| !program.is_empty());
-        if !is_named && !(key == "prepare" && argv.is_empty()) {
+        let is_left_out = key == "prepare" && argv.is_empty();
+        if !is_named && !is_left_out {
             let hint = "write a list of words, as [\"ssh\", \"board\", \"true\"]";
             problems.push(problem(&["command", key], "it names no program", hint));
         }
