@@ -287,15 +287,31 @@ fn root_runs_no_commands_of_another_users_file() {
 fn a_killed_run_resumes_to_the_record_of_an_undisturbed_one() {
     let rig = Rig::new("");
     rig.change("cycles = 3", "cycles = 6");
-    for cycles in [1, 2, 4] {
+    let mut before = 0;
+    // What the board was doing, after the load had begun but for `prepare`, when the run was killed.
+    for key in ["prepare", "load", "power_off", "power_on", "boot_id", "check", "mount", "verify", "unmount"]
+    {
         let mut child = rig.command(&[]).spawn().unwrap();
-        rig.wait_for(&mut child, || rig.recorded() >= cycles);
-        // Another run at the same time is refused.
-        let (code, said) = rig.run(&[]);
-        assert!(code == 3 && said.contains("is locked by pid"), "{code} {said}");
+        let meets = || {
+            let log = rig.log();
+            let from = if key == "prepare" {
+                Some(before)
+            } else {
+                log[before..].find("load").map(|at| before + at)
+            };
+            from.is_some_and(|from| log[from..].contains(key))
+        };
+        rig.wait_for(&mut child, meets);
+        if key == "load" {
+            // Another run at the same time is refused.
+            let (code, said) = rig.run(&[]);
+            assert!(code == 3 && said.contains("is locked by pid"), "{code} {said}");
+        }
         child.kill().unwrap();
         child.wait().unwrap();
+        before = rig.log().len();
     }
+    assert!(rig.recorded() < 6, "every kill came too late");
     let (code, resumed) = rig.json(&[]);
     assert_eq!(code, 0);
     let undisturbed = Rig::new("");

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use fsage_model::problem::Explain as _;
 
-    pub(crate) const BOARD: &str = r#"
+    const BOARD: &str = r#"
 name = "panda"
 cut_after_s = [2, 60]
 [command]
@@ -311,6 +311,17 @@ options = "nobarrier"
         let more = format!("cycles = 7\n{BOARD}[timeout]\ncheck_s = 9\n");
         assert_eq!(digest(&more), first);
         assert_ne!(digest(&BOARD.replace("nobarrier", "barrier")), first);
+    }
+
+    #[test]
+    fn the_examples_are_valid() {
+        for text in [
+            include_str!("../../../../docs/examples/power-cycle/board.toml"),
+            include_str!("../../../../docs/examples/power-cycle/disk.toml"),
+        ] {
+            let plan = load(text).unwrap();
+            assert_eq!(plan.spec.configuration.len(), 2);
+        }
     }
 
     #[test]
