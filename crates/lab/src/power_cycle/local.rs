@@ -341,6 +341,20 @@ mod tests {
         Step { key, argv, input: None, limit, stoppable: true }
     }
 
+    fn runs(pid: &str) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !state.is_empty() && !state.contains(") Z")
+    }
+
+    /// A signal takes its time.
+    fn wait_for_the_end_of(pid: &str) {
+        let started = Instant::now();
+        while runs(pid) {
+            assert!(started.elapsed() < MINUTE, "{pid} runs");
+            std::thread::yield_now();
+        }
+    }
+
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -362,9 +376,8 @@ mod tests {
             let argv = shell(script);
             let ran = board.run(step("check", &argv, Duration::from_millis(200))).unwrap();
             assert_eq!(ran.status, None, "{script}");
-            if let Ok(pid) = ran.first_line.parse::<u32>() {
-                let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-                assert!(state.is_empty() || state.contains(") Z"), "{state}");
+            if ran.first_line.parse::<u32>().is_ok() {
+                wait_for_the_end_of(&ran.first_line);
             }
         }
     }
@@ -373,16 +386,12 @@ mod tests {
     fn what_power_on_starts_stays_and_what_others_leave_does_not() {
         let mut board = LocalBoard::new(Path::new("/"), &|| false);
         let argv = shell("sleep 1000 >/dev/null 2>&1 & echo $!");
-        let state = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let runs = |pid: &str| !state(pid).is_empty() && !state(pid).contains(") Z");
         let left = board.run(step("power_on", &argv, MINUTE)).unwrap().first_line;
         assert!(runs(&left));
         let pid = Pid::from_raw(left.parse().unwrap()).unwrap();
         rustix::process::kill_process(pid, Signal::KILL).unwrap();
         let gone = board.run(step("mount", &argv, MINUTE)).unwrap().first_line;
-        while runs(&gone) {
-            std::thread::yield_now();
-        }
+        wait_for_the_end_of(&gone);
     }
 
     #[test]
@@ -394,7 +403,7 @@ mod tests {
             Ok(())
         };
         let argv = shell("echo ack 1; echo ack 2; exec sleep 1000");
-        assert_eq!(board.work(&argv, Duration::from_millis(300), &mut keep).unwrap(), Working::Runs);
+        assert_eq!(board.work(&argv, Duration::from_secs(1), &mut keep).unwrap(), Working::Runs);
         board.end_load();
         let argv = shell("printf 'ack 3'; exit 2");
         let ended = board.work(&argv, MINUTE, &mut keep).unwrap();
