@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
 #[test]
 fn states_that_no_kernel_wrote_are_mounted_by_nobody_without_consent() {
     let drives = "\"stage.power.drive\" = [\"honest\", \"lying\"]";
-    let study = STUDY.replacen(drives, "\"stage.power.drive\" = [\"honest\", \"bit-errors\"]", 1);
+    let study = STUDY.replacen(drives, "\"stage.power.drive\" = [\"honest\", \"lying\", \"bit-errors\"]", 1);
     assert_ne!(study, STUDY);
     let lab = Lab::new(&study);
     let output = lab.command(&[]).output().unwrap();
