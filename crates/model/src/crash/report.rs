@@ -148,7 +148,7 @@ pub struct TimeSummary {
     pub count: u64,
     /// The shortest.
     pub min_ns: u64,
-    /// Half were shorter.
+    /// The median: the mean of the middle two of an even number.
     pub median_ns: u64,
     /// On the average.
     pub mean_ns: u64,
@@ -162,10 +162,11 @@ impl TimeSummary {
     pub fn of(step: &str, mut times_ns: Vec<u64>) -> Option<Self> {
         times_ns.sort_unstable();
         let count = u64::try_from(times_ns.len()).unwrap_or(u64::MAX);
-        let median_ns = times_ns.get(times_ns.len() / 2).copied()?;
+        let upper = times_ns.get(times_ns.len() / 2).copied()?;
+        let lower = times_ns.get(times_ns.len().checked_sub(1)? / 2).copied()?;
         let mean_ns = times_ns.iter().sum::<u64>() / count.max(1);
         let (min_ns, max_ns) = (*times_ns.first()?, *times_ns.last()?);
-        Some(Self { step: step.to_owned(), count, min_ns, median_ns, mean_ns, max_ns })
+        Some(Self { step: step.to_owned(), count, min_ns, median_ns: lower.midpoint(upper), mean_ns, max_ns })
     }
 }
 
@@ -367,7 +368,8 @@ mod tests {
     #[test]
     fn times_are_summed_up() {
         let summary = TimeSummary::of("mount", vec![30, 10, 20, 40]).unwrap();
-        assert_eq!((summary.min_ns, summary.median_ns, summary.mean_ns, summary.max_ns), (10, 30, 25, 40));
+        assert_eq!((summary.min_ns, summary.median_ns, summary.mean_ns, summary.max_ns), (10, 25, 25, 40));
+        assert_eq!(TimeSummary::of("mount", vec![4, 9, 2]).map(|summary| summary.median_ns), Some(4));
         assert_eq!(TimeSummary::of("mount", Vec::new()), None);
     }
 }
