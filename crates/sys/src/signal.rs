@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 
 use crate::{Error, Result};
@@ -23,10 +23,14 @@ pub enum Signal {
     User1,
     /// `SIGUSR2`: resume.
     User2,
+    /// `SIGHUP`: the terminal is gone.
+    Hangup,
+    /// `SIGQUIT`: Ctrl-\.
+    Quit,
 }
 
 impl Signal {
-    /// All of them.
+    /// Those that control a run.
     pub const ALL: [Self; 4] = [Self::Interrupt, Self::Terminate, Self::User1, Self::User2];
 
     const fn number(self) -> i32 {
@@ -35,6 +39,8 @@ impl Signal {
             Self::Terminate => SIGTERM,
             Self::User1 => SIGUSR1,
             Self::User2 => SIGUSR2,
+            Self::Hangup => SIGHUP,
+            Self::Quit => SIGQUIT,
         }
     }
 
@@ -44,23 +50,28 @@ impl Signal {
             Self::Terminate => &FLAGS[1],
             Self::User1 => &FLAGS[2],
             Self::User2 => &FLAGS[3],
+            Self::Hangup => &FLAGS[4],
+            Self::Quit => &FLAGS[5],
         }
     }
 }
 
-static FLAGS: LazyLock<[Arc<AtomicBool>; 4]> = LazyLock::new(Default::default);
+static FLAGS: LazyLock<[Arc<AtomicBool>; 6]> = LazyLock::new(Default::default);
 
 /// Proof that handlers are in place. They stay until the process ends: one process, one set of handlers.
 #[derive(Debug, Clone, Copy)]
 pub struct Flags(());
 
 impl Flags {
-    /// Replaces the process's handlers of `signals`.
+    /// Replaces the process's handlers of `signals`. `SIGHUP` stays ignored where the caller (nohup) ignores it.
     ///
     /// # Errors
     /// None that is known: the signals are valid.
     pub fn install(signals: &[Signal]) -> Result<Self> {
         for signal in signals {
+            if *signal == Signal::Hangup && is_ignored(SIGHUP) {
+                continue;
+            }
             flag::register(signal.number(), Arc::clone(signal.flag())).map_err(Error::call("sigaction"))?;
         }
         Ok(Self(()))
@@ -77,6 +88,14 @@ impl Flags {
     pub fn take(self, signal: Signal) -> bool {
         signal.flag().swap(false, Ordering::SeqCst)
     }
+}
+
+/// Whether the process was started to ignore this signal; not where `/proc` does not say.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
 }
 
 #[cfg(test)]
