@@ -22,7 +22,7 @@ pub struct PowerCycleResult {
     pub spec: PowerCycleSpec,
     /// Each configuration of the file, in the order of names.
     pub configurations: Vec<ConfigurationResult>,
-    /// Every configuration has its cycles, or has stopped.
+    /// Every configuration has its cycles, or has stopped at damage; none ends undecided.
     pub complete: bool,
     /// The record.
     pub cycles: Vec<CycleRecord>,
@@ -35,16 +35,21 @@ pub struct ConfigurationResult {
     pub name: String,
     /// Cycles, of all lives.
     pub cycles: u64,
-    /// Of these: everything acknowledged was there, with or without a repair.
+    /// Of these, but not of the idle ones: everything acknowledged was there, with or without a repair.
     pub survived: u64,
     /// Of the survived ones: the check repaired something.
     pub repaired: u64,
-    /// Of the cycles: by what found damage.
+    /// Of the cycles, but not of the idle ones: by what found damage.
     pub damage: BTreeMap<CutDamage, u64>,
     /// Of the cycles: a command did not end in time, or did not say.
     pub undecided: u64,
-    /// Of the cycles: the load had ended before the cut.
+    /// Of the decided cycles: the load had ended before the cut, so that nothing was written then. They are neither
+    /// in the survived nor in the damaged ones.
     pub idle: u64,
+    /// Of the idle ones: with damage.
+    pub idle_damaged: u64,
+    /// Of the survived and damaged ones: the load acknowledged nothing.
+    pub unacknowledged: u64,
     /// Damage that resumed runs found after cuts that are no cycles.
     pub resumed: u64,
     /// Lines that were acknowledged.
@@ -58,7 +63,7 @@ pub struct ConfigurationResult {
     /// Survived and damaged cycles ÷ damaged ones: the estimate where each cut does damage as likely as any other. None
     /// without damage.
     pub mean_cuts_to_damage: Option<f64>,
-    /// Times of the steps after a cut; none of a step that never ended.
+    /// Times of the steps after a cut, without undecided cycles; none of a step that never ended.
     pub times: Vec<TimeSummary>,
 }
 
@@ -67,14 +72,14 @@ pub struct ConfigurationResult {
 pub struct Life {
     /// Which of its configuration, from 1.
     pub life: u64,
-    /// Cuts that it survived.
+    /// Cuts that it survived, without idle ones.
     pub survived: u64,
     /// How it ended; none: it was not damaged so far, or had its cycles.
     pub end: Option<CycleOutcome>,
 }
 
 impl ConfigurationResult {
-    /// Cycles with damage.
+    /// Cycles with damage, without idle ones.
     #[must_use]
     pub fn damaged(&self) -> u64 {
         self.damage.values().sum()
@@ -85,9 +90,12 @@ impl ConfigurationResult {
             let counted = cycles.iter().filter(|cycle| !cycle.resumed && matches(cycle));
             u64::try_from(counted.count()).unwrap_or(u64::MAX)
         };
-        let survived = count(&|cycle| cycle.outcome == CycleOutcome::Survived);
+        let survived = count(&is_survival);
         let found = |kind: CutDamage| {
-            count(&|cycle| matches!(cycle.outcome, CycleOutcome::Damage { found_by, .. } if found_by == kind))
+            count(&|cycle| {
+                !cycle.idle
+                    && matches!(cycle.outcome, CycleOutcome::Damage { found_by, .. } if found_by == kind)
+            })
         };
         let damage: BTreeMap<CutDamage, u64> = CutDamage::ALL
             .map(|kind| (kind, found(kind)))
@@ -95,16 +103,19 @@ impl ConfigurationResult {
             .filter(|(_, count)| *count > 0)
             .collect();
         let damaged: u64 = damage.values().sum();
+        let resumed = cycles.iter().filter(|cycle| cycle.resumed && is_damage(cycle));
         let interval = clopper_pearson(damaged, survived + damaged, CONFIDENCE);
         Self {
             name: name.to_owned(),
             cycles: count(&|_| true),
             survived,
-            repaired: count(&|cycle| cycle.repaired && cycle.outcome == CycleOutcome::Survived),
+            repaired: count(&|cycle| cycle.repaired && is_survival(cycle)),
             damage,
-            undecided: count(&|cycle| matches!(cycle.outcome, CycleOutcome::Undecided { .. })),
-            idle: count(&|cycle| cycle.idle),
-            resumed: u64::try_from(cycles.iter().filter(|cycle| cycle.resumed).count()).unwrap_or(u64::MAX),
+            undecided: count(&is_undecided),
+            idle: count(&|cycle| cycle.idle && !is_undecided(cycle)),
+            idle_damaged: count(&|cycle| cycle.idle && is_damage(cycle)),
+            unacknowledged: count(&|cycle| cycle.acknowledged == 0 && !cycle.idle && !is_undecided(cycle)),
+            resumed: u64::try_from(resumed.count()).unwrap_or(u64::MAX),
             acknowledged: cycles.iter().map(|cycle| cycle.acknowledged).sum(),
             lives: lives(cycles),
             damage_per_cut: share(damaged, survived + damaged),
@@ -116,7 +127,7 @@ impl ConfigurationResult {
 }
 
 impl PowerCycleResult {
-    /// Of a record.
+    /// Of a record; `complete`: no cycle is left to be done.
     #[must_use]
     pub fn of(spec: &PowerCycleSpec, complete: bool, cycles: Vec<CycleRecord>) -> Self {
         let of = |name: &String| {
@@ -124,13 +135,17 @@ impl PowerCycleResult {
             ConfigurationResult::of(name, &own)
         };
         let configurations = spec.configuration.keys().map(of).collect();
+        let ends_undecided = |name: &String| {
+            cycles.iter().rfind(|cycle| cycle.configuration == *name).is_some_and(is_undecided)
+        };
+        let complete = complete && !spec.configuration.keys().any(ends_undecided);
         Self { name: spec.name.clone(), spec: spec.clone(), configurations, complete, cycles }
     }
 
-    /// Cycles with damage, and damage that resumed runs found.
+    /// Cycles with damage, idle ones too, and damage that resumed runs found.
     #[must_use]
     pub fn damaged(&self) -> u64 {
-        self.configurations.iter().map(|own| own.damaged() + own.resumed).sum()
+        self.configurations.iter().map(|own| own.damaged() + own.idle_damaged + own.resumed).sum()
     }
 
     /// Cycles that are undecided.
@@ -140,6 +155,19 @@ impl PowerCycleResult {
     }
 }
 
+/// A cut while something was written, and everything is there.
+fn is_survival(cycle: &CycleRecord) -> bool {
+    !cycle.idle && !cycle.resumed && cycle.outcome == CycleOutcome::Survived
+}
+
+const fn is_damage(cycle: &CycleRecord) -> bool {
+    matches!(cycle.outcome, CycleOutcome::Damage { .. })
+}
+
+const fn is_undecided(cycle: &CycleRecord) -> bool {
+    matches!(cycle.outcome, CycleOutcome::Undecided { .. })
+}
+
 fn lives(cycles: &[&CycleRecord]) -> Vec<Life> {
     let mut lives: Vec<Life> = Vec::new();
     for cycle in cycles {
@@ -147,10 +175,9 @@ fn lives(cycles: &[&CycleRecord]) -> Vec<Life> {
             lives.push(Life { life: cycle.life, survived: 0, end: None });
         }
         let Some(last) = lives.last_mut() else { continue };
-        match &cycle.outcome {
-            CycleOutcome::Survived => last.survived += 1,
-            other => last.end = Some(other.clone()),
-        }
+        last.survived += u64::from(is_survival(cycle));
+        // What goes on after an undecided cycle did not end by it.
+        last.end = Some(cycle.outcome.clone()).filter(|outcome| *outcome != CycleOutcome::Survived);
     }
     lives
 }
@@ -158,8 +185,8 @@ fn lives(cycles: &[&CycleRecord]) -> Vec<Life> {
 fn times(cycles: &[&CycleRecord]) -> Vec<TimeSummary> {
     let steps = StepTimes::default().all();
     let of = |(place, (step, _)): (usize, (&'static str, Option<u64>))| {
-        let taken =
-            cycles.iter().filter_map(|cycle| cycle.times.all().get(place).and_then(|(_, time)| *time));
+        let decided = cycles.iter().filter(|cycle| !is_undecided(cycle));
+        let taken = decided.filter_map(|cycle| cycle.times.all().get(place).and_then(|(_, time)| *time));
         TimeSummary::of(step, taken.collect())
     };
     steps.into_iter().enumerate().filter_map(of).collect()
@@ -212,7 +239,24 @@ mod tests {
         let survived: Vec<u64> = own.lives.iter().map(|life| life.survived).collect();
         assert_eq!((survived, own.lives[1].end.clone()), (vec![2, 1, 0], Some(undecided)));
         let [check] = &own.times[..] else { panic!("{:?}", own.times) };
-        assert_eq!((&*check.step, check.count, check.min_ns, check.max_ns), ("check", 6, 1, 3));
+        assert_eq!((&*check.step, check.count, check.min_ns, check.max_ns), ("check", 5, 1, 3));
+    }
+
+    #[test]
+    fn a_cut_of_an_idle_board_is_in_no_denominator_and_one_without_an_acknowledged_line_is_told() {
+        let mut cycles = [
+            cycle(1, 1, CycleOutcome::Survived),
+            cycle(1, 2, CycleOutcome::Survived),
+            cycle(1, 3, CycleOutcome::Survived),
+            cycle(1, 4, damage()),
+        ];
+        cycles[1].idle = true;
+        cycles[2].acknowledged = 0;
+        cycles[3].idle = true;
+        let own = ConfigurationResult::of("a", &cycles.iter().collect::<Vec<_>>());
+        assert_eq!((own.cycles, own.survived, own.damaged(), own.lives[0].survived), (4, 2, 0, 2));
+        assert_eq!((own.idle, own.idle_damaged, own.unacknowledged, own.repaired), (2, 1, 1, 0));
+        assert!(own.lives[0].end.is_some());
     }
 
     #[test]

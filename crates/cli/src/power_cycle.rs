@@ -22,6 +22,9 @@ const SAY: Duration = Duration::from_secs(5);
 /// Lives that are listed one by one; of more, the first and the last.
 const LISTED_LIVES: usize = 12;
 
+/// Signals that end a run, with the power of the board on.
+const ENDS: [Signal; 4] = [Signal::Interrupt, Signal::Terminate, Signal::Hangup, Signal::Quit];
+
 /// Arguments of `fsage power-cycle`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -79,9 +82,9 @@ pub(crate) fn run(args: &PowerCycleArgs, terminal: &Terminal) -> Result<u8, Prob
 
 fn cycle(plan: &Plan, args: &PowerCycleArgs, terminal: &Terminal) -> Result<Ending, Problem> {
     plan.find_programs()?;
-    let flags = Flags::install(&[Signal::Interrupt, Signal::Terminate])
+    let flags = Flags::install(&ENDS)
         .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot listen to signals").because(&error))?;
-    let is_over = || flags.is_set(Signal::Interrupt) || flags.is_set(Signal::Terminate);
+    let is_over = || ENDS.iter().any(|signal| flags.is_set(*signal));
     let mut board = LocalBoard::new(&plan.folder, &is_over);
     let mut said = Said { terminal: *terminal, at: None };
     Ok(power_cycle::run(plan, &args.store, &mut board, &mut said)?)
@@ -111,6 +114,10 @@ impl Watch for Said {
             ));
         }
     }
+
+    fn left(&mut self, pid: u32) {
+        self.terminal.note(&format!("the load could not be ended on this host (pid {pid}) and is left"));
+    }
 }
 
 fn outcome(outcome: &CycleOutcome) -> String {
@@ -137,12 +144,12 @@ fn words(result: &PowerCycleResult) -> String {
 }
 
 fn configuration(own: &ConfigurationResult) -> String {
-    let mut words = format!("\n{}: {} of {} power cuts survived", own.name, own.survived, own.cycles);
+    let decided = own.survived + own.damaged();
+    let mut words = format!("\n{}: {} of {decided} decided power cuts survived", own.name, own.survived);
     words.push_str(if own.repaired > 0 { ", " } else { "\n" });
     if own.repaired > 0 {
         let _ = writeln!(words, "{} of them after a repair", own.repaired);
     }
-    let decided = own.survived + own.damaged();
     let [low, high] = own.damage_per_cut_95.map(|end| 100.0 * end);
     if let Some(mean) = own.mean_cuts_to_damage {
         let kinds: Vec<String> = CutDamage::ALL
@@ -162,7 +169,9 @@ fn configuration(own: &ConfigurationResult) -> String {
     }
     for (count, what) in [
         (own.undecided, "undecided: a command did not end in time, or did not say"),
-        (own.idle, "cut when the load had ended: nothing was written then"),
+        (own.unacknowledged, "of the decided ones without an acknowledged line"),
+        (own.idle, "not counted: cut when the load had ended, so that nothing was written then"),
+        (own.idle_damaged, "of these with damage"),
         (own.resumed, "found damaged when a run was resumed, after a cut that does not count"),
     ] {
         if count > 0 {

@@ -143,8 +143,8 @@ fn what_survives_is_counted_and_timed() {
     assert_eq!(code, 0, "{said}");
     for line in [
         "scripted: 6 power cuts, complete",
-        "default: 3 of 3 power cuts survived",
-        "other: 3 of 3 power cuts survived",
+        "default: 3 of 3 decided power cuts survived",
+        "other: 3 of 3 decided power cuts survived",
         "damage in none of 3: in at most 70.760 % of cuts (95 %)",
         "file system 1 survived 3 power cuts, then: no damage so far",
     ] {
@@ -201,7 +201,10 @@ fn damage_is_found_at_its_cycle_by_what_finds_it() {
 fn a_repair_is_survival_and_is_said() {
     let rig = Rig::new("[ $1 = check ] && [ $cuts -ge 2 ] && exit 1\n");
     let (code, said) = rig.run(&[]);
-    assert!(code == 0 && said.contains("3 of 3 power cuts survived, 3 of them after a repair"), "{said}");
+    assert!(
+        code == 0 && said.contains("3 of 3 decided power cuts survived, 3 of them after a repair"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -231,21 +234,37 @@ fn a_check_that_hangs_is_undecided() {
     rig.change("check_s = 20", "check_s = 1");
     let (code, said) = rig.run(&[]);
     assert!(code == 4 && said.contains("1 undecided"), "{code} {said}");
-    assert!(said.contains("then: undecided at check: it did not end within 1 s"), "{said}");
+    assert!(said.contains("undecided at check: it did not end within 1 s"), "{said}");
+    // It is inspected again, and goes on.
+    assert!(said.contains("scripted: 3 power cuts, complete"), "{said}");
+    assert!(said.contains("file system 1 survived 2 power cuts, then: no damage so far"), "{said}");
     // No connection says nothing of the file system either.
     let rig = Rig::new("[ $1 = verify ] && [ $cuts = 2 ] && exit 255\n");
     let (code, said) = rig.run(&[]);
     assert!(code == 4 && said.contains("undecided at verify: status 255"), "{code} {said}");
+    // One that stays undecided gets a new file system; one that ends so is not complete.
+    let rig = Rig::new("[ $1 = check ] && [ $cuts = 2 -o $cuts = 3 ] && exit 127\n");
+    let (code, result) = rig.json(&[]);
+    let places: Vec<_> = essence(&result).into_iter().map(|(life, cycle, ..)| (life, cycle)).collect();
+    assert_eq!((code, places), (4, vec![(1, 1), (1, 2), (2, 1), (2, 2)]), "{result}");
+    assert_eq!((&result["complete"], &result["cycles"][1]["resumed"]), (&true.into(), &true.into()));
+    let rig = Rig::new("[ $1 = check ] && [ $cuts = 4 ] && exit 127\n");
+    let (code, said) = rig.run(&[]);
+    assert!(code == 4 && said.contains("scripted: 3 power cuts, not complete"), "{code} {said}");
 }
 
 #[test]
 fn a_load_that_ends_before_the_cut_is_said_or_an_error() {
     let rig = Rig::new("[ $1 = load ] && { echo 1 >> data; echo ack 1; exit 0; }\n");
     let (code, said) = rig.run(&[]);
-    assert!(code == 0 && said.contains("3 cut when the load had ended"), "{code} {said}");
+    assert!(code == 0 && said.contains("3 not counted: cut when the load had ended"), "{code} {said}");
+    assert!(said.contains("default: 0 of 0 decided power cuts survived"), "{said}");
     let rig = Rig::new("[ $1 = load ] && { echo full >&2; exit 3; }\n");
     let (code, said) = rig.run(&[]);
     assert!(code == 4 && said.contains("`load` failed with status 3: full"), "{code} {said}");
+    let rig = Rig::new("[ $1 = load ] && { printf 'ack \\377\\n'; exec sleep 1000; }\n");
+    let (code, said) = rig.run(&[]);
+    assert!(code == 4 && said.contains("acknowledged a line that is not UTF-8"), "{code} {said}");
 }
 
 #[test]
@@ -324,15 +343,17 @@ fn a_killed_run_resumes_to_the_record_of_an_undisturbed_one() {
 #[test]
 fn an_interrupted_run_leaves_the_board_on() {
     // Whether it is off or the load runs when Ctrl-C comes.
-    for (hook, at) in
-        [("[ $1 = power_off ] && [ $cuts = 2 ] && { touch off; sleep 0.5; }\n", "off"), ("", "mounted")]
+    use rustix::process::Signal;
+    let off = "[ $1 = power_off ] && [ $cuts = 2 ] && { touch off; sleep 0.5; }\n";
+    for (hook, at, signal) in
+        [(off, "off", Signal::INT), (off, "off", Signal::HUP), ("", "mounted", Signal::QUIT)]
     {
         let rig = Rig::new(hook);
         rig.change("cycles = 3", "cycles = 1000");
         let mut child = rig.command(&[]).spawn().unwrap();
         rig.wait_for(&mut child, || rig.recorded() >= 1 && rig.path(at).exists());
         let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
         let output = child.wait_with_output().unwrap();
         let said = text(&output);
         assert!(output.status.code() == Some(4) && said.contains("not complete"), "{said}");

@@ -12,5 +12,5 @@ mod turn;
 pub use record::{
     CutDamage, CycleOutcome, CycleRecord, POWER_CYCLE_VERSION, PowerCycleHeader, RecordLine, StepTimes,
 };
-pub use spec::{AfterDamage, CommandSpec, PLACES, PowerCycleSpec, TimeoutSpec};
+pub use spec::{AfterDamage, CommandSpec, PLACES, PowerCycleSpec, TimeoutSpec, UndecidedSpec};
 pub use turn::{ConfigurationProgress, Progress, Turn};

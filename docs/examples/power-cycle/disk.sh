@@ -14,14 +14,18 @@ power_off)
     tries=0
     while mountpoint -q mnt && ! umount mnt 2> /dev/null; do
         tries=$((tries + 1))
-        [ "$tries" -lt 100 ] || exec umount -l mnt
+        if [ "$tries" -ge 400 ]; then
+            echo "mnt cannot be unmounted" >&2
+            exit 1
+        fi
         sleep 0.05
     done
+    # Nothing of what the kernel holds of the device survives a cut: it is dropped while writes still fail.
+    blockdev --flushbufs "$device" 2> /dev/null
+    exit 0
     ;;
 power_on)
     "$fsage" disk fault clear board || exit 1
-    # Nothing of what the kernel holds of the device survives a cut.
-    blockdev --flushbufs "$device"
     cat /proc/sys/kernel/random/uuid > boot-id
     rm -f off
     ;;

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Load for `fsage power-cycle`: small files, one after the other, acknowledged when they are on the medium.
+# Each line leaves at once: a shell's echo keeps nothing back, as a program's buffered output would.
 # load.sh DIRECTORY [unsynced]: with `unsynced` it acknowledges what may still be in memory, which is wrong.
 cd "$1" || exit 1
 # It goes on where it was cut: a number is not used twice.

@@ -25,6 +25,8 @@ pub struct Step<'a> {
 pub struct Ran {
     /// Its exit status, 128 and more: of a signal; `None`: it was ended at its limit.
     pub status: Option<i32>,
+    /// The process, if it could not be ended at its limit: it was left.
+    pub left: Option<u32>,
     /// It was ended by a signal on this host.
     pub by_signal: bool,
     /// The first line of its standard output.
@@ -51,14 +53,14 @@ pub enum Working {
 
 /// A board, as the loop sees it.
 pub trait Board {
-    /// Runs a command to its end.
+    /// Runs a command to its end. A load that runs goes on, and what it prints is not kept.
     ///
     /// # Errors
     /// It is missing or cannot be run, or the user wants the run to end.
     fn run(&mut self, step: Step<'_>) -> Result<Ran, PowerCycleError>;
 
     /// Starts the load and lets it run for so long, or to its end. `line` gets each line of its standard output that
-    /// was read by then. It runs on when this returns.
+    /// was read by then, as it is. It runs on when this returns.
     ///
     /// # Errors
     /// As [`Board::run`]; what `line` says. Then the load is ended.
@@ -66,13 +68,13 @@ pub trait Board {
         &mut self,
         argv: &[String],
         time: Duration,
-        line: &mut dyn FnMut(&str) -> Result<(), PowerCycleError>,
+        line: &mut dyn FnMut(&[u8]) -> Result<(), PowerCycleError>,
     ) -> Result<Working, PowerCycleError>;
 
-    /// Ends the load: its process group on this host.
-    fn end_load(&mut self);
+    /// Ends the load: its process group on this host. Its process, if it could not be ended: it was left.
+    fn end_load(&mut self) -> Option<u32>;
 
-    /// Lets time pass.
+    /// Lets time pass, or less where the user wants the run to end.
     fn pause(&mut self, time: Duration);
 
     /// Time since some moment.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fsage_model::problem::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain};
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain};
 
 use crate::store::StoreError;
 use crate::study::StudyError;
@@ -36,6 +36,14 @@ pub enum PowerCycleError {
     /// The record cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A file of the record is not what was written.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// A program is not there.
     #[error("there is no program `{program}` for `{step}`")]
     Missing {
@@ -86,6 +94,14 @@ pub enum PowerCycleError {
         /// The limit.
         seconds: f64,
     },
+    /// The same, and it cannot be ended.
+    #[error("`{step}` did not end in its time and could not be ended (pid {pid})")]
+    Stuck {
+        /// Key of the command.
+        step: &'static str,
+        /// Its process.
+        pid: u32,
+    },
     /// The commands find fault with a file system that no cut has met.
     #[error("`{step}` does not accept the file system before the first cut of its life: {reason}")]
     Unfit {
@@ -108,6 +124,9 @@ pub enum PowerCycleError {
         /// The limit.
         bytes: usize,
     },
+    /// The load acknowledges what is no text.
+    #[error("the load acknowledged a line that is not UTF-8")]
+    NotText,
     /// The user wants it to end.
     #[error("interrupted")]
     Interrupted,
@@ -119,6 +138,7 @@ impl Explain for PowerCycleError {
             Self::Read { .. } | Self::Changed { .. } | Self::NoRecord { .. } => EXIT_USAGE,
             Self::File(error) => error.exit_code(),
             Self::Store(error) => error.exit_code(),
+            Self::Damaged { .. } => EXIT_DAMAGE,
             Self::Missing { .. } => EXIT_MISSING,
             _ => EXIT_FAILED,
         }
@@ -134,6 +154,12 @@ impl Explain for PowerCycleError {
             Self::Store(error) => return Explain::hint(error),
             Self::Changed { .. } => {
                 "only `cycles` and `timeout` may change during a record; give the file another `name`, or another --store"
+            }
+            Self::Damaged { .. } => {
+                "restore the folder of the record from a copy, or give the file another `name` to begin a new record"
+            }
+            Self::Stuck { .. } => {
+                "see what it waits for, or whether it runs as another user, and end it; then run this again: it resumes"
             }
             Self::NoRecord { .. } => "run it without --report first, or name its --store",
             Self::Missing { .. } => {
@@ -159,7 +185,7 @@ impl Explain for PowerCycleError {
             Self::Unfit { .. } => {
                 "the commands must accept what `prepare` makes while nothing is acknowledged"
             }
-            Self::LongLine { .. } => "acknowledge a number or a name, not the data",
+            Self::LongLine { .. } | Self::NotText => "acknowledge a number or a name, not the data",
             Self::Run { .. } | Self::Interrupted => return None,
         };
         Some(text.to_owned())

@@ -15,6 +15,8 @@ pub(super) struct Found {
     pub outcome: CycleOutcome,
     pub repaired: bool,
     pub times: StepTimes,
+    /// What went wrong once damage had been found: the run ends, after the damage is recorded.
+    pub failed: Option<PowerCycleError>,
 }
 
 /// What a command says of the file system.
@@ -39,8 +41,12 @@ impl Run<'_> {
     ) -> Result<Found, PowerCycleError> {
         let limits = &self.plan.spec.timeout;
         let (long, short) = (seconds(limits.check_s), seconds(limits.command_s));
-        let mut found =
-            Found { outcome: CycleOutcome::Survived, repaired: false, times: StepTimes::default() };
+        let mut found = Found {
+            outcome: CycleOutcome::Survived,
+            repaired: false,
+            times: StepTimes::default(),
+            failed: None,
+        };
 
         let (verdict, ran) = self.ask("check", &commands.check, None, long)?;
         found.times.check_ns = time(&ran);
@@ -62,7 +68,13 @@ impl Run<'_> {
         found.times.verify_ns = time(&ran);
         found.outcome = outcome(verdict, CutDamage::Verify, &ran);
 
-        let (verdict, ran) = self.ask("unmount", &commands.unmount, None, short)?;
+        let (verdict, ran) = match self.ask("unmount", &commands.unmount, None, short) {
+            Err(error) if matches!(found.outcome, CycleOutcome::Damage { .. }) => {
+                found.failed = Some(error);
+                return Ok(found);
+            }
+            asked => asked?,
+        };
         match verdict {
             Verdict::Good | Verdict::Repaired => found.times.unmount_ns = time(&ran),
             // What was found before says more.
@@ -90,13 +102,16 @@ impl Run<'_> {
         let verdict = match ran.status {
             Some(0) => Verdict::Good,
             Some(status) if key == "check" && spec.check_repaired.contains(&status) => Verdict::Repaired,
-            Some(status) if spec.undecided.contains(&status) => {
+            Some(status) if spec.undecided.says_nothing(key, status) => {
                 Verdict::Unknown(format!("status {status}: {}", ran.last_line))
             }
             // A signal on this host is none of the board's.
             Some(status) if ran.by_signal => Verdict::Unknown(format!("signal {}", status - 128)),
             Some(status) => Verdict::Bad(status),
-            None => Verdict::Unknown(format!("it did not end within {} s", limit.as_secs_f64())),
+            None => Verdict::Unknown(ran.left.map_or_else(
+                || format!("it did not end within {} s", limit.as_secs_f64()),
+                |pid| format!("it could not be ended (pid {pid})"),
+            )),
         };
         Ok((verdict, ran))
     }

@@ -3,12 +3,15 @@
 //! Each command runs in a process group of its own and dies with this process (`PR_SET_PDEATHSIG`). When one has
 //! ended its group is ended too, but for `power_on`: what it starts in the background may be the board itself (a
 //! virtual machine). Streams are closed when a command ends: a process that stays must have redirected its own.
+//!
+//! A process may not end even when it is killed: it runs as another user (sudo), or sleeps in the kernel. It is waited
+//! for only so long, and then left.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use fsage_engine::host::tool::look_up;
@@ -24,6 +27,12 @@ use super::board::{Board, Ran, Step, Working};
 /// Longest time between two looks at whether the run is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a process that was killed is waited for.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Longest time between two looks at whether a killed process has ended.
+const LOOK_AT_KILLED: Duration = Duration::from_millis(5);
+
 /// Bytes that are kept of a line, and of the end of standard error.
 const LONGEST_LINE: usize = 8192;
 
@@ -33,13 +42,38 @@ pub struct LocalBoard<'a> {
     load: Option<Process>,
     is_over: &'a dyn Fn() -> bool,
     started: Instant,
+    killing: Killing,
+}
+
+/// How processes are ended.
+#[derive(Debug, Clone, Copy)]
+struct Killing {
+    /// Kills a process group.
+    kill: fn(Pid),
+    /// How long the process is waited for then.
+    grace: Duration,
+}
+
+impl Killing {
+    const KILL: Self = Self { kill: kill_group, grace: GRACE };
+}
+
+fn kill_group(pid: Pid) {
+    // Nothing follows from an error: whether the process ends is seen.
+    let _ = kill_process_group(pid, Signal::KILL);
 }
 
 impl<'a> LocalBoard<'a> {
     /// Commands run in `folder`; `is_over` says whether the user wants the run to end.
     #[must_use]
     pub fn new(folder: &Path, is_over: &'a dyn Fn() -> bool) -> Self {
-        Self { folder: folder.to_owned(), load: None, is_over, started: Instant::now() }
+        Self {
+            folder: folder.to_owned(),
+            load: None,
+            is_over,
+            started: Instant::now(),
+            killing: Killing::KILL,
+        }
     }
 }
 
@@ -52,38 +86,39 @@ impl Drop for LocalBoard<'_> {
 impl Board for LocalBoard<'_> {
     fn run(&mut self, step: Step<'_>) -> Result<Ran, PowerCycleError> {
         let stays = step.key == "power_on";
-        let mut process = Process::start(step.key, step.argv, &self.folder, step.input)?;
+        let mut process = Process::start(step.key, step.argv, &self.folder, step.input, self.killing)?;
         let end = process.started + step.limit;
         let mut first = None;
-        let mut keep = |line: &str| {
-            first.get_or_insert_with(|| line.to_owned());
+        let mut keep = |line: &[u8]| {
+            first.get_or_insert_with(|| text_of(line));
             Ok(())
         };
-        let is_over = || step.stoppable && (self.is_over)();
-        let ended = process.follow(end, &is_over, &mut keep)?;
+        let asked = self.is_over;
+        let is_over = || step.stoppable && asked();
+        let ended = process.follow(end, &is_over, &mut keep, self.load.as_mut())?;
         let elapsed = process.started.elapsed();
         if !ended && is_over() {
             return Err(PowerCycleError::Interrupted);
         }
-        let status = if ended { Some(process.reap(!stays)?) } else { None };
+        let (status, left) = if ended { (Some(process.reap(!stays)?), None) } else { (None, process.end()) };
         let by_signal = status.is_some_and(|(_, by_signal)| by_signal);
         let status = status.map(|(status, _)| status);
         // What it had written when it ended.
         process.read(&mut keep)?;
         process.last_line(&mut keep)?;
         let last_line = process.said();
-        Ok(Ran { status, by_signal, first_line: first.unwrap_or_default(), last_line, elapsed })
+        Ok(Ran { status, left, by_signal, first_line: first.unwrap_or_default(), last_line, elapsed })
     }
 
     fn work(
         &mut self,
         argv: &[String],
         time: Duration,
-        line: &mut dyn FnMut(&str) -> Result<(), PowerCycleError>,
+        line: &mut dyn FnMut(&[u8]) -> Result<(), PowerCycleError>,
     ) -> Result<Working, PowerCycleError> {
-        let mut process = Process::start("load", argv, &self.folder, None)?;
+        let mut process = Process::start("load", argv, &self.folder, None, self.killing)?;
         let end = process.started + time;
-        let ended = process.follow(end, self.is_over, line)?;
+        let ended = process.follow(end, self.is_over, line, None)?;
         if !ended && (self.is_over)() {
             return Err(PowerCycleError::Interrupted);
         }
@@ -97,13 +132,19 @@ impl Board for LocalBoard<'_> {
         Ok(Working::Ended { status, said: process.complained() })
     }
 
-    fn end_load(&mut self) {
-        // Its drop ends it.
-        self.load = None;
+    fn end_load(&mut self) -> Option<u32> {
+        self.load.take()?.end()
     }
 
     fn pause(&mut self, time: Duration) {
-        std::thread::sleep(time);
+        let end = Instant::now() + time;
+        while !(self.is_over)() {
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return;
+            }
+            std::thread::sleep(rest.min(LOOK));
+        }
     }
 
     fn now(&self) -> Duration {
@@ -123,7 +164,9 @@ struct Process {
     handle: OwnedFd,
     streams: Vec<Stream>,
     started: Instant,
-    reaped: bool,
+    killing: Killing,
+    /// Nothing is left to be done: its status was taken, or it could not be ended.
+    over: bool,
 }
 
 struct Stream {
@@ -137,7 +180,7 @@ struct Stream {
 }
 
 /// What is done with a line.
-type Line<'a> = &'a mut dyn FnMut(&str) -> Result<(), PowerCycleError>;
+type Line<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), PowerCycleError>;
 
 impl Process {
     fn start(
@@ -145,6 +188,7 @@ impl Process {
         argv: &[String],
         folder: &Path,
         input: Option<File>,
+        killing: Killing,
     ) -> Result<Self, PowerCycleError> {
         let (program, arguments) = argv.split_first().map_or(("", argv), |(first, rest)| (&**first, rest));
         let missing = || PowerCycleError::Missing { step, program: program.to_owned() };
@@ -174,39 +218,45 @@ impl Process {
         });
         match opened {
             Ok((handle, streams)) => {
-                Ok(Self { command: shown, child, pid, handle, streams, started, reaped: false })
+                Ok(Self { command: shown, child, pid, handle, streams, started, killing, over: false })
             }
             Err(errno) => {
-                let _ = kill_process_group(pid, Signal::KILL);
-                let _ = child.wait();
+                (killing.kill)(pid);
+                let _ = wait(&mut child, killing.grace);
                 Err(failed(errno.into()))
             }
         }
     }
 
-    /// Reads what it says until it has ended; whether it had before `end`.
+    /// Reads what it says until it has ended; whether it had before `end`. What `beside` says meanwhile is not
+    /// kept: it must not have to wait until somebody reads.
     fn follow(
         &mut self,
         end: Instant,
         is_over: &dyn Fn() -> bool,
         line: Line<'_>,
+        mut beside: Option<&mut Self>,
     ) -> Result<bool, PowerCycleError> {
         loop {
             let rest = end.saturating_duration_since(Instant::now());
             if rest.is_zero() || is_over() {
                 return Ok(false);
             }
-            if self.wait(rest.min(LOOK)).map_err(|errno| self.failed(errno.into()))? {
+            if self.wait(rest.min(LOOK), beside.as_deref()).map_err(|errno| self.failed(errno.into()))? {
                 return Ok(true);
             }
             self.read(line)?;
+            if let Some(other) = beside.as_deref_mut() {
+                other.read(&mut |_| Ok(()))?;
+            }
         }
     }
 
-    /// Waits until something can be read, or it has ended; whether it has.
-    fn wait(&self, limit: Duration) -> Result<bool, Errno> {
+    /// Waits until something can be read of either, or it has ended; whether it has.
+    fn wait(&self, limit: Duration, beside: Option<&Self>) -> Result<bool, Errno> {
         let mut watched = vec![PollFd::new(&self.handle, PollFlags::IN)];
-        let open = self.streams.iter().filter(|stream| !stream.ended);
+        let streams = [Some(self), beside].into_iter().flatten().flat_map(|process| &process.streams);
+        let open = streams.filter(|stream| !stream.ended);
         watched.extend(open.map(|stream| PollFd::new(&stream.from, PollFlags::IN)));
         let limit = Timespec::try_from(limit).unwrap_or_default();
         match poll(&mut watched, Some(&limit)) {
@@ -254,13 +304,23 @@ impl Process {
     /// Takes the status of a command that has ended, and whether a signal ended it. While it is not reaped its number cannot mean another.
     fn reap(&mut self, with_group: bool) -> Result<(i32, bool), PowerCycleError> {
         if with_group {
-            let _ = kill_process_group(self.pid, Signal::KILL);
+            (self.killing.kill)(self.pid);
         }
         let status = self.child.wait();
-        self.reaped = true;
+        self.over = true;
         let status = status.map_err(|source| self.failed(source))?;
         let signal = status.signal();
         Ok((status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0)), signal.is_some()))
+    }
+
+    /// Ends it with its group; its number, if it does not end: it is left then.
+    fn end(&mut self) -> Option<u32> {
+        if std::mem::replace(&mut self.over, true) {
+            return None;
+        }
+        (self.killing.kill)(self.pid);
+        let ended = wait(&mut self.child, self.killing.grace);
+        ended.is_none().then(|| self.child.id())
     }
 
     fn failed(&self, source: std::io::Error) -> PowerCycleError {
@@ -270,11 +330,28 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if !self.reaped {
-            let _ = kill_process_group(self.pid, Signal::KILL);
-            let _ = self.child.wait();
-        }
+        self.end();
     }
+}
+
+/// Waits for a process that was killed, but not for ever; nothing if it does not end in this time.
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let end = Instant::now() + limit;
+    loop {
+        // Where the system cannot say, nobody will.
+        if let Some(status) = child.try_wait().ok()? {
+            return Some(status);
+        }
+        if Instant::now() >= end {
+            return None;
+        }
+        std::thread::sleep(LOOK_AT_KILLED);
+    }
+}
+
+/// A line for people.
+fn text_of(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end_matches('\r').to_owned()
 }
 
 impl Stream {
@@ -319,13 +396,11 @@ impl Stream {
     /// The line that is kept is complete.
     fn line(&mut self, line: Line<'_>) -> Result<(), PowerCycleError> {
         let bytes = std::mem::take(&mut self.kept);
-        let text = String::from_utf8_lossy(&bytes).trim_end_matches('\r').to_owned();
-        if text.trim().is_empty() {
+        if bytes.trim_ascii().is_empty() {
             return Ok(());
         }
-        let done = line(&text);
-        self.last = text;
-        done
+        self.last = text_of(&bytes);
+        line(&bytes)
     }
 }
 
@@ -398,20 +473,20 @@ mod tests {
     fn a_load_is_read_while_it_runs_and_ended_when_told() {
         let mut board = LocalBoard::new(Path::new("/"), &|| false);
         let mut lines = Vec::new();
-        let mut keep = |line: &str| {
-            lines.push(line.to_owned());
+        let mut keep = |line: &[u8]| {
+            lines.push(String::from_utf8(line.to_owned()).unwrap());
             Ok(())
         };
-        let argv = shell("echo ack 1; echo ack 2; exec sleep 1000");
+        let argv = shell("echo ack 1; printf 'ack 2\\r\\n'; exec sleep 1000");
         assert_eq!(board.work(&argv, Duration::from_secs(1), &mut keep).unwrap(), Working::Runs);
-        board.end_load();
+        assert_eq!(board.end_load(), None);
         let argv = shell("printf 'ack 3'; exit 2");
         let ended = board.work(&argv, MINUTE, &mut keep).unwrap();
         assert_eq!(ended, Working::Ended { status: 2, said: "ack 3".to_owned() });
         let argv = shell("echo ack 4; echo full >&2; exit 1");
         let ended = board.work(&argv, MINUTE, &mut keep).unwrap();
         assert_eq!(ended, Working::Ended { status: 1, said: "full".to_owned() });
-        assert_eq!(lines, ["ack 1", "ack 2", "ack 3", "ack 4"]);
+        assert_eq!(lines, ["ack 1", "ack 2\r", "ack 3", "ack 4"]);
     }
 
     #[test]
@@ -423,5 +498,50 @@ mod tests {
         let argv = shell("true");
         let off = Step { stoppable: false, ..step("power_off", &argv, MINUTE) };
         assert_eq!(board.run(off).unwrap().status, Some(0));
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_ended_is_left() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| false);
+        board.killing = Killing { kill: |_| (), grace: Duration::from_millis(50) };
+        let argv = shell("exec sleep 1000");
+        let ran = board.run(step("check", &argv, Duration::from_millis(50))).unwrap();
+        let checks = ran.left.unwrap();
+        assert_eq!(ran.status, None);
+        assert_eq!(board.work(&argv, Duration::ZERO, &mut |_| Ok(())).unwrap(), Working::Runs);
+        let works = board.end_load().unwrap();
+        assert!(board.end_load().is_none() && board.started.elapsed() < MINUTE);
+        for left in [checks, works] {
+            assert!(runs(&left.to_string()));
+            kill_group(Pid::from_raw(left.try_into().unwrap()).unwrap());
+            wait_for_the_end_of(&left.to_string());
+        }
+    }
+
+    #[test]
+    fn a_load_that_prints_while_another_command_runs_does_not_block() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| false);
+        let folder = tempfile::tempdir().unwrap();
+        let (begin, done) = (folder.path().join("begin"), folder.path().join("done"));
+        // Much more than a pipe holds.
+        let script = format!(
+            "until [ -e {0} ]; do sleep 0.01; done; head -c 4000000 /dev/zero; touch {1}; exec sleep 1000",
+            begin.display(),
+            done.display()
+        );
+        let load = shell(&script);
+        assert_eq!(board.work(&load, Duration::ZERO, &mut |_| Ok(())).unwrap(), Working::Runs);
+        let other =
+            format!("touch {}; until [ -e {} ]; do sleep 0.01; done", begin.display(), done.display());
+        let other = shell(&other);
+        assert_eq!(board.run(step("power_off", &other, MINUTE)).unwrap().status, Some(0));
+        assert_eq!(board.end_load(), None);
+    }
+
+    #[test]
+    fn a_pause_ends_when_the_run_is_to_end() {
+        let mut board = LocalBoard::new(Path::new("/"), &|| true);
+        board.pause(MINUTE);
+        assert!(board.started.elapsed() < MINUTE);
     }
 }

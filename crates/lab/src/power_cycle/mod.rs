@@ -6,6 +6,7 @@
 //!   `power_off` that does not cut is noticed before anything is prepared.
 //! - A cycle is recorded when it is over; one that was not recorded is done again, and has the same random time.
 //! - What was read of the load before `power_off` is started has to survive; what comes later is not asked for.
+//! - Damage that was found is recorded before the run ends for another reason.
 //! - However a run ends, but by `kill -9`, the power of the board is on.
 
 mod board;
@@ -50,6 +51,9 @@ pub trait Watch {
 
     /// A cycle is recorded.
     fn recorded(&mut self, cycle: &CycleRecord);
+
+    /// The load could not be ended on this host, and was left.
+    fn left(&mut self, pid: u32);
 }
 
 /// Runs a board's cycles, from where its record ends.
@@ -65,7 +69,7 @@ pub fn run(
     let record = Record::open(plan, store)?;
     let mut run = Run { plan, record, board, watch, off: None };
     let outcome = run.cycles();
-    run.board.end_load();
+    run.end_load();
     // Whatever happened: nobody stands by to switch it on.
     let on = run.off.take().map_or(Ok(()), |commands| run.power(&commands.power_on, "power_on"));
     match outcome {
@@ -97,11 +101,12 @@ struct Worked {
 }
 
 impl Worked {
-    fn line(&mut self, line: &str) -> Result<(), PowerCycleError> {
-        let Some(text) = line.strip_prefix(ACKNOWLEDGES) else { return Ok(()) };
+    fn line(&mut self, line: &[u8]) -> Result<(), PowerCycleError> {
+        let Some(text) = line.strip_prefix(ACKNOWLEDGES.as_bytes()) else { return Ok(()) };
         if text.len() > LONGEST_ACKNOWLEDGEMENT {
             return Err(PowerCycleError::LongLine { bytes: LONGEST_ACKNOWLEDGEMENT });
         }
+        let text = str::from_utf8(text).map_err(|_| PowerCycleError::NotText)?;
         self.count += 1;
         self.bytes += text.len() + 1;
         self.lines.push_back(text.to_owned());
@@ -124,26 +129,43 @@ impl Run<'_> {
             if turn.cycle == 1 {
                 self.prepare(&turn, &commands)?;
             } else if is_fresh && self.resume(&turn, &commands, &boot_id)? {
+                self.cut_undecided(&commands, &mut boot_id)?;
                 continue;
             }
-            let cycle = self.cycle(&turn, &commands, &mut boot_id)?;
-            is_fresh = matches!(cycle.outcome, CycleOutcome::Undecided { .. });
-            self.add(cycle)?;
-            if is_fresh && self.next().is_some() {
-                boot_id = self.cut(&commands, Some(&boot_id))?.0;
-            }
+            self.cycle(&turn, &commands, &mut boot_id)?;
+            is_fresh = self.cut_undecided(&commands, &mut boot_id)?;
         }
         Ok(())
+    }
+
+    /// Cuts what an undecided command may have left running on the board; whether the last record is undecided.
+    fn cut_undecided(
+        &mut self,
+        commands: &CommandSpec,
+        boot_id: &mut String,
+    ) -> Result<bool, PowerCycleError> {
+        let is_undecided = self.record.progress().is_undecided();
+        if is_undecided && self.next().is_some() {
+            *boot_id = self.cut(commands, Some(boot_id))?.0;
+        }
+        Ok(is_undecided)
     }
 
     fn next(&self) -> Option<Turn> {
         self.record.progress().next(&self.plan.spec)
     }
 
-    fn add(&mut self, cycle: CycleRecord) -> Result<(), PowerCycleError> {
+    /// Records a cycle, and only then fails as its inspection did.
+    fn add(&mut self, cycle: CycleRecord, failed: Option<PowerCycleError>) -> Result<(), PowerCycleError> {
         self.record.add(cycle.clone())?;
         self.watch.recorded(&cycle);
-        Ok(())
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn end_load(&mut self) {
+        if let Some(pid) = self.board.end_load() {
+            self.watch.left(pid);
+        }
     }
 
     fn not_over(&self) -> Result<(), PowerCycleError> {
@@ -161,12 +183,12 @@ impl Run<'_> {
     /// Makes the file system of a life, and lets the commands judge it while nothing can be wrong with it.
     fn prepare(&mut self, turn: &Turn, commands: &CommandSpec) -> Result<(), PowerCycleError> {
         self.leave(commands)?;
+        self.record.begin(turn)?;
         if !commands.prepare.is_empty() {
             self.watch.prepared(turn);
             self.must(step("prepare", &commands.prepare, seconds(self.plan.spec.timeout.check_s)))?;
         }
-        let length = self.record.acknowledge(turn, &[])?;
-        let found = self.inspect(turn, commands, length)?;
+        let found = self.inspect(turn, commands, 0)?;
         match found.outcome {
             CycleOutcome::Survived => Ok(()),
             CycleOutcome::Damage { found_by, reason, .. } => {
@@ -176,7 +198,8 @@ impl Run<'_> {
         }
     }
 
-    /// Looks at a life that goes on after a cut that no cycle counts; whether it has ended by that.
+    /// Inspects a life that goes on after a cut that no cycle counts; whether it has ended by that. What a cycle
+    /// acknowledged that was cut and not recorded has to be there, too.
     fn resume(
         &mut self,
         turn: &Turn,
@@ -184,9 +207,17 @@ impl Run<'_> {
         boot_id: &str,
     ) -> Result<bool, PowerCycleError> {
         self.leave(commands)?;
-        let found = self.inspect(turn, commands, turn.acknowledged_bytes)?;
+        let length = self.record.whole_lines(turn)?;
+        let found = self.inspect(turn, commands, length)?;
         match &found.outcome {
-            CycleOutcome::Survived => return Ok(false),
+            CycleOutcome::Survived => {
+                // The cycle is done again, and so are its lines.
+                self.record.acknowledge(turn, &[])?;
+                return Ok(false);
+            }
+            // Undecided twice: a new file system is the only way on.
+            CycleOutcome::Undecided { .. }
+                if self.record.progress().is_undecided() && !commands.prepare.is_empty() => {}
             CycleOutcome::Undecided { step, reason } => {
                 return Err(PowerCycleError::Undecided { step: step.clone(), reason: reason.clone() });
             }
@@ -198,10 +229,10 @@ impl Run<'_> {
             times: found.times,
             resumed: true,
             boot_id: boot_id.to_owned(),
-            acknowledged_bytes: turn.acknowledged_bytes,
+            acknowledged_bytes: length,
             ..self.blank(turn)
         };
-        self.add(cycle)?;
+        self.add(cycle, found.failed)?;
         Ok(true)
     }
 
@@ -229,13 +260,13 @@ impl Run<'_> {
         self.board.run(step("unmount", &commands.unmount, limit)).map(drop)
     }
 
-    /// One cycle; the file system is clean and not mounted before.
+    /// One cycle, recorded; the file system is clean and not mounted before.
     fn cycle(
         &mut self,
         turn: &Turn,
         commands: &CommandSpec,
         boot_id: &mut String,
-    ) -> Result<CycleRecord, PowerCycleError> {
+    ) -> Result<(), PowerCycleError> {
         self.must(step("mount", &commands.mount, seconds(self.plan.spec.timeout.command_s)))?;
         let cut_after = self.plan.cut_after(turn);
         let worked = self.work(commands, cut_after)?;
@@ -243,8 +274,9 @@ impl Run<'_> {
         *boot_id = id;
         let lines: Vec<String> = worked.lines.into();
         let length = self.record.acknowledge(turn, &lines)?;
+        self.leave(commands)?;
         let found = self.inspect(turn, commands, length)?;
-        Ok(CycleRecord {
+        let cycle = CycleRecord {
             cut_after_ns: nanoseconds(cut_after),
             outcome: found.outcome,
             repaired: found.repaired,
@@ -254,7 +286,8 @@ impl Run<'_> {
             boot_id: boot_id.clone(),
             times: StepTimes { boot_ns: Some(boot_ns), ..found.times },
             ..self.blank(turn)
-        })
+        };
+        self.add(cycle, found.failed)
     }
 
     /// Lets the load run until the power is to be cut.
@@ -283,7 +316,7 @@ impl Run<'_> {
     ) -> Result<(String, u64), PowerCycleError> {
         self.off = Some(commands.clone());
         self.power(&commands.power_off, "power_off")?;
-        self.board.end_load();
+        self.end_load();
         self.board.pause(seconds(self.plan.spec.off_for_s));
         let started = self.board.now();
         // One that failed is tried once more at the end of the run.
@@ -329,7 +362,10 @@ impl Run<'_> {
         match ran.status {
             Some(0) => Ok(()),
             Some(status) => Err(PowerCycleError::Failed { step: key, status, said: ran.last_line }),
-            None => Err(PowerCycleError::Late { step: key, seconds: limit.as_secs_f64() }),
+            None => Err(match ran.left {
+                Some(pid) => PowerCycleError::Stuck { step: key, pid },
+                None => PowerCycleError::Late { step: key, seconds: limit.as_secs_f64() },
+            }),
         }
     }
 }

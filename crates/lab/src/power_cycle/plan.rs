@@ -210,13 +210,14 @@ fn numbers(spec: &PowerCycleSpec) -> Vec<Problem> {
             problems.push(problem(&[key], "it must be at least 1", ""));
         }
     }
-    for (key, list) in [("check_repaired", &spec.check_repaired), ("undecided", &spec.undecided)] {
+    let undecided = spec.undecided.all().map(|(key, list)| (vec!["undecided", key], list));
+    for (path, list) in undecided.into_iter().chain([(vec!["check_repaired"], &*spec.check_repaired)]) {
         if list.contains(&0) {
-            problems.push(problem(&[key], "status 0 says that nothing is wrong", ""));
+            problems.push(problem(&path, "status 0 says that nothing is wrong", ""));
         }
     }
-    if let Some(both) = spec.check_repaired.iter().find(|status| spec.undecided.contains(status)) {
-        problems.push(problem(&["undecided"], format!("{both} stands in `check_repaired` too"), ""));
+    if let Some(both) = spec.check_repaired.iter().find(|status| spec.undecided.check.contains(status)) {
+        problems.push(problem(&["undecided", "check"], format!("{both} stands in `check_repaired` too"), ""));
     }
     problems
 }
@@ -321,6 +322,10 @@ options = "nobarrier"
         ] {
             let plan = load(text).unwrap();
             assert_eq!(plan.spec.configuration.len(), 2);
+            // What mount(8) and e2fsck(8) say of a destroyed superblock is damage; that e2fsck was cancelled is not.
+            let undecided = &plan.spec.undecided;
+            assert!(!undecided.says_nothing("mount", 32) && !undecided.says_nothing("check", 8));
+            assert!(undecided.says_nothing("check", 32) && undecided.says_nothing("mount", 255));
         }
     }
 
@@ -336,7 +341,7 @@ options = "nobarrier"
             ("check = [\"true\"]", "check = []", "names no program"),
             ("options = \"nobarrier\"", "", "[configuration.fast] has no value for {options}"),
             ("options = \"nobarrier\"", "options = \"\"\nlife = \"\"", "this name is taken"),
-            ("name =", "undecided = [1]\nname =", "stands in `check_repaired` too"),
+            ("name =", "undecided.check = [1]\nname =", "stands in `check_repaired` too"),
             ("name =", "cycles = 0\nname =", "at least 1"),
         ] {
             let error = load(&BOARD.replacen(from, to, 1)).unwrap_err();

@@ -2,8 +2,9 @@
 //! (`record.jsonl`) and, for each life, the lines that its load acknowledged (`acknowledged-CONFIGURATION-LIFE`).
 //!
 //! Lines are appended and synced: first those of the load, then the cycle with the length that their file has from
-//! then on. So whenever a run is killed, what belongs to recorded cycles is whole; the rest is cut off by the next
-//! run. One run at a time holds the lock.
+//! then on. So whenever a run is killed, what belongs to recorded cycles is whole; the next run verifies the whole
+//! lines beyond it too, and then cuts them off. Their file is only ever shortened: one that is missing or shorter
+//! than a record says is damaged. One run at a time holds the lock.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,6 +15,7 @@ use fsage_model::power_cycle::{
     CycleRecord, POWER_CYCLE_VERSION, PowerCycleHeader, Progress, RecordLine, Turn,
 };
 use fsage_sys::input::{self, RECORD_LIMIT};
+use fsage_sys::new_file::open_existing;
 
 use super::PowerCycleError;
 use super::plan::Plan;
@@ -117,12 +119,25 @@ impl Record {
         Ok(written.map_err(|e| failed("write", &path, e))?)
     }
 
+    /// Makes the file of a life's lines, without any.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn begin(&self, turn: &Turn) -> Result<(), PowerCycleError> {
+        let name = name_of_lines(turn);
+        let path = self.root.join(&name);
+        let folder = folder(&self.root, &[])?;
+        let file = folder.open_own(name.as_ref(), false, 0o600).map_err(|e| failed("open", &path, e))?;
+        let made = file.set_len(0).and_then(|()| file.sync_all()).and_then(|()| folder.sync());
+        Ok(made.map_err(|e| failed("write", &path, e))?)
+    }
+
     /// Adds the lines of a cycle to those of its life, which end where the turn says; the length from then on.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// They cannot be written, or those of recorded cycles are not there.
     pub fn acknowledge(&self, turn: &Turn, lines: &[String]) -> Result<u64, PowerCycleError> {
-        let (path, mut file) = self.lines_of(turn)?;
+        let (path, mut file, _) = self.lines_of(turn)?;
         let mut text = lines.join("\n");
         if !lines.is_empty() {
             text.push('\n');
@@ -136,15 +151,34 @@ impl Record {
         Ok(written.map_err(|e| failed("write", &path, e))?)
     }
 
+    /// Where the last whole line of a life ends. Lines beyond what the turn says are of a cycle that was cut and
+    /// not recorded: they were written after they had been acknowledged, and before its inspection.
+    ///
+    /// # Errors
+    /// They cannot be read, or those of recorded cycles are not there.
+    pub fn whole_lines(&self, turn: &Turn) -> Result<u64, PowerCycleError> {
+        let (path, mut file, _) = self.lines_of(turn)?;
+        let mut beyond = Vec::new();
+        // A cycle adds no more than this.
+        let most = u64::try_from(MOST_ACKNOWLEDGED_BYTES).unwrap_or(u64::MAX);
+        let read = file.seek(SeekFrom::Start(turn.acknowledged_bytes));
+        let read = read.and_then(|_| file.take(most).read_to_end(&mut beyond));
+        read.map_err(|e| failed("read", &path, e))?;
+        let whole = beyond.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        Ok(turn.acknowledged_bytes.saturating_add(u64::try_from(whole).unwrap_or(u64::MAX)))
+    }
+
     /// The newest lines of a life up to this length of their file, at most [`MOST_ACKNOWLEDGED_BYTES`]: a file to
     /// be read from where it stands.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// They cannot be read, or are not there.
     pub fn acknowledged(&self, turn: &Turn, bytes: u64) -> Result<File, PowerCycleError> {
-        let (path, file) = self.lines_of(turn)?;
-        // What an interrupted cycle wrote beyond it.
-        file.set_len(bytes).map_err(|e| failed("write", &path, e))?;
+        let (path, file, length) = self.lines_of(&Turn { acknowledged_bytes: bytes, ..turn.clone() })?;
+        if length > bytes {
+            // A line without an end.
+            file.set_len(bytes).map_err(|e| failed("write", &path, e))?;
+        }
         let most = u64::try_from(MOST_ACKNOWLEDGED_BYTES).unwrap_or(u64::MAX);
         let name = path.file_name().unwrap_or_default();
         // For `verify` to read, and not to write.
@@ -164,13 +198,24 @@ impl Record {
         Ok(placed.map_err(|e| failed("read", &path, e))?)
     }
 
-    fn lines_of(&self, turn: &Turn) -> Result<(PathBuf, File), PowerCycleError> {
-        let name = format!("acknowledged-{}-{}", turn.configuration, turn.life);
-        let path = self.root.join(&name);
-        let folder = folder(&self.root, &[])?;
-        let file = folder.open_own(name.as_ref(), false, 0o600).map_err(|e| failed("open", &path, e))?;
-        Ok((path, file))
+    /// The file of a life's lines, and its length, which is not below what the turn says.
+    fn lines_of(&self, turn: &Turn) -> Result<(PathBuf, File, u64), PowerCycleError> {
+        let path = self.root.join(name_of_lines(turn));
+        folder(&self.root, &[])?;
+        let wanted = turn.acknowledged_bytes;
+        let damaged = |reason: String| PowerCycleError::Damaged { path: path.clone(), reason };
+        let file = open_existing(&path).map_err(|e| failed("open", &path, e))?;
+        let file = file.ok_or_else(|| damaged("it is missing".to_owned()))?;
+        let length = file.metadata().map_err(|e| failed("read", &path, e))?.len();
+        if length < wanted {
+            return Err(damaged(format!("it has {length} bytes where the record says {wanted}")));
+        }
+        Ok((path, file, length))
     }
+}
+
+fn name_of_lines(turn: &Turn) -> String {
+    format!("acknowledged-{}-{}", turn.configuration, turn.life)
 }
 
 /// Longer than any line: within so many bytes one ends.
@@ -192,19 +237,26 @@ fn bytes(root: &Path) -> Result<Vec<u8>, PowerCycleError> {
 /// The cycles, and how many bytes their lines and the header have.
 fn parse(plan: &Plan, root: &Path, bytes: &[u8]) -> Result<(Vec<CycleRecord>, u64), PowerCycleError> {
     let path = root.join(RECORD);
-    let damaged = |number: usize, reason: &str| StoreError::Damaged {
+    let damaged = |number: usize, reason: &str| PowerCycleError::Damaged {
         path: path.clone(),
         reason: format!("line {}: {reason}", number + 1),
     };
     let (mut cycles, mut whole) = (Vec::new(), 0);
+    let mut progress = Progress::default();
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     for (number, line) in lines.enumerate() {
         let read: RecordLine =
             serde_json::from_slice(line).map_err(|error| damaged(number, &error.to_string()))?;
         match read {
             RecordLine::Begun(header) if number == 0 => check(plan, root, &header)?,
-            RecordLine::Cycle(cycle) if number > 0 => cycles.push(cycle),
-            _ => return Err(damaged(number, "it is out of place").into()),
+            RecordLine::Cycle(cycle) if !plan.spec.configuration.contains_key(&cycle.configuration) => {
+                return Err(damaged(number, "its configuration is not in the file"));
+            }
+            RecordLine::Cycle(cycle) if number > 0 && progress.can_be_followed_by(&cycle) => {
+                progress.add(&cycle);
+                cycles.push(cycle);
+            }
+            _ => return Err(damaged(number, "it is out of place")),
         }
         whole += u64::try_from(line.len()).unwrap_or(u64::MAX);
     }

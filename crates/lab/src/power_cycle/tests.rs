@@ -99,12 +99,12 @@ impl Board for Fake<'_> {
         &mut self,
         _: &[String],
         time: Duration,
-        line: &mut dyn FnMut(&str) -> Result<(), PowerCycleError>,
+        line: &mut dyn FnMut(&[u8]) -> Result<(), PowerCycleError>,
     ) -> Result<Working, PowerCycleError> {
         self.ran.push("load");
         self.loads += 1;
-        line(&format!("ack {}", self.loads))?;
-        line("not one")?;
+        line(format!("ack {}", self.loads).as_bytes())?;
+        line(b"not one")?;
         if let Some(ended) = &self.load {
             return Ok(ended.clone());
         }
@@ -112,7 +112,9 @@ impl Board for Fake<'_> {
         if self.is_over() { Err(PowerCycleError::Interrupted) } else { Ok(Working::Runs) }
     }
 
-    fn end_load(&mut self) {}
+    fn end_load(&mut self) -> Option<u32> {
+        None
+    }
 
     fn pause(&mut self, time: Duration) {
         self.now += time;
@@ -132,6 +134,7 @@ struct Quiet;
 impl Watch for Quiet {
     fn prepared(&mut self, _: &Turn) {}
     fn recorded(&mut self, _: &CycleRecord) {}
+    fn left(&mut self, _: u32) {}
 }
 
 struct Rig {
@@ -167,7 +170,7 @@ fn the_loop_is_that_of_the_paper() {
     let cut = ["power_off", "power_on", "boot_id"];
     let inspect = ["check", "mount", "verify", "unmount"];
     let begin = [&["boot_id"][..], &cut, &["unmount", "prepare"], &inspect].concat();
-    let cycle = [&["mount", "load"][..], &cut, &inspect].concat();
+    let cycle = [&["mount", "load"][..], &cut, &["unmount"], &inspect].concat();
     assert_eq!(board.ran, [begin, cycle.clone(), cycle.clone(), cycle].concat());
     let cycles = rig.cycles();
     assert!(cycles.iter().all(|cycle| cycle.outcome == CycleOutcome::Survived && !cycle.idle));
@@ -236,7 +239,8 @@ fn a_repair_is_survival_and_a_hanging_check_is_neither() {
     let cycles = rig.cycles();
     assert!(cycles[0].repaired && cycles[0].outcome == CycleOutcome::Survived);
     assert!(matches!(&cycles[1].outcome, CycleOutcome::Undecided { step, .. } if step == "check"));
-    assert_eq!((cycles[1].times.check_ns, cycles[2].life), (None, 2));
+    // Inspected again, and good.
+    assert_eq!((cycles[1].times.check_ns, cycles[2].life, cycles[2].cycle), (None, 1, 3));
     // What hangs on the board is cut, too: first, three cycles, and once between.
     assert_eq!(board.ran("power_off"), 5);
 }
@@ -336,11 +340,12 @@ fn of_many_lines_the_newest_whole_ones_are_verified() {
     let turn = Turn { configuration: "a".to_owned(), life: 1, cycle: 1, acknowledged_bytes: 0 };
     let mut worked = Worked::default();
     for number in 0..900_000 {
-        worked.line(&format!("ack {number}")).unwrap();
+        worked.line(format!("ack {number}").as_bytes()).unwrap();
     }
     let kept: Vec<String> = worked.lines.into();
     assert_eq!(kept.iter().map(|line| line.len() + 1).sum::<usize>(), worked.bytes);
     assert!(worked.count == 900_000 && worked.bytes <= MOST_ACKNOWLEDGED_BYTES);
+    record.begin(&turn).unwrap();
     let first = record.acknowledge(&turn, &kept).unwrap();
     let turn = Turn { acknowledged_bytes: first, cycle: 2, ..turn };
     let length = record.acknowledge(&turn, &["x".to_owned()]).unwrap();
@@ -350,5 +355,96 @@ fn of_many_lines_the_newest_whole_ones_are_verified() {
     assert_eq!(lines[lines.len() - 2..], ["899999", "x"]);
     assert!(lines[0].len() == 6 && kept.iter().any(|line| line == lines[0]), "{}", lines[0]);
     let long = format!("ack {}", "x".repeat(LONGEST_ACKNOWLEDGEMENT + 1));
-    assert!(matches!(Worked::default().line(&long), Err(PowerCycleError::LongLine { .. })));
+    assert!(matches!(Worked::default().line(long.as_bytes()), Err(PowerCycleError::LongLine { .. })));
+}
+
+#[test]
+fn a_line_is_taken_as_it_is_or_refused() {
+    let mut worked = Worked::default();
+    worked.line(b"ack x\r").unwrap();
+    assert_eq!(worked.lines, ["x\r"]);
+    assert!(matches!(worked.line(b"ack \xff"), Err(PowerCycleError::NotText)));
+}
+
+#[test]
+fn what_mount_and_check_say_of_a_destroyed_superblock_is_damage() {
+    for (key, status, at) in [("check", 8, 1), ("mount", 32, 2)] {
+        let rig = Rig::new(&format!("{FILE}[undecided]\ncheck = [32, 126, 127, 255]\n"));
+        let bad = |asked: &str, before| ended(status, "bad magic").filter(|_| asked == key && before == at);
+        rig.run(&mut Fake::new(bad)).unwrap();
+        assert!(matches!(rig.cycles()[0].outcome, CycleOutcome::Damage { .. }), "{key}");
+    }
+}
+
+/// A run that a failing `mount` of the second cycle ends, when one cycle is recorded.
+fn interrupted() -> Rig {
+    let rig = Rig::new(FILE);
+    let failed = |key: &str, before| ended(1, "gone").filter(|_| key == "mount" && before == 3);
+    assert!(rig.run(&mut Fake::new(failed)).is_err());
+    assert_eq!(rig.cycles().len(), 1);
+    rig
+}
+
+#[test]
+fn acknowledged_lines_that_are_gone_are_damage_of_the_record() {
+    let rig = interrupted();
+    let lines = rig.folder.path().join("b/acknowledged-a-1");
+    assert_eq!(std::fs::read_to_string(&lines).unwrap(), "1\n");
+    std::fs::write(&lines, "1").unwrap();
+    let error = rig.run(&mut Fake::new(ALL_WELL)).unwrap_err();
+    assert!(matches!(error, PowerCycleError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("it has 1 bytes where the record says 2"), "{error}");
+    std::fs::remove_file(&lines).unwrap();
+    let error = rig.run(&mut Fake::new(ALL_WELL)).unwrap_err().to_string();
+    assert!(error.contains("it is missing") && !lines.exists(), "{error}");
+}
+
+#[test]
+fn what_a_cycle_acknowledged_that_was_cut_and_not_recorded_has_to_be_there() {
+    let rig = interrupted();
+    let lines = rig.folder.path().join("b/acknowledged-a-1");
+    std::fs::write(&lines, "1\n2\n3\nto").unwrap();
+    let mut board = Fake::new(ALL_WELL);
+    board.loads = 1;
+    assert_eq!(rig.run(&mut board).unwrap(), Ending::Complete);
+    assert_eq!(board.verified, ["1\n2\n3\n", "1\n2\n", "1\n2\n3\n"]);
+}
+
+#[test]
+fn damage_is_recorded_before_the_run_ends_for_another_reason() {
+    let rig = Rig::new(FILE);
+    let bad = |key: &str, before| ended(9, "gone").filter(|_| key == "verify" && before == 1);
+    // The user wants the run to end when `verify` has said so: `unmount` is ended.
+    let mut board = Fake::new(bad);
+    let at = (0..200).map(Duration::from_secs).find(|at| {
+        let rig = Rig::new(FILE);
+        let mut board = Fake::new(bad);
+        board.over_at = Some(*at);
+        rig.run(&mut board).unwrap();
+        board.ran("verify") == 2 && board.ran.last() == Some(&"unmount")
+    });
+    board.over_at = at;
+    assert_eq!(rig.run(&mut board).unwrap(), Ending::Interrupted);
+    assert_eq!((board.ran.last(), board.ran("verify")), (Some(&"unmount"), 2));
+    let cycles = rig.cycles();
+    assert!(cycles.len() == 1 && matches!(cycles[0].outcome, CycleOutcome::Damage { .. }), "{cycles:?}");
+}
+
+#[test]
+fn lines_of_a_record_that_are_out_of_order_are_refused() {
+    let rig = Rig::new(FILE);
+    rig.run(&mut Fake::new(ALL_WELL)).unwrap();
+    let path = rig.folder.path().join("b/record.jsonl");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let text = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    for (wrong, said) in [
+        (text(&[lines[0], lines[1], lines[3]]), "line 3: it is out of place"),
+        (text(&[lines[0], lines[1], lines[1]]), "line 3: it is out of place"),
+        (whole.replacen("\"configuration\":\"a\"", "\"configuration\":\"z\"", 1), "not in the file"),
+    ] {
+        std::fs::write(&path, wrong).unwrap();
+        let error = rig.run(&mut Fake::new(ALL_WELL)).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }

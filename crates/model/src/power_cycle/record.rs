@@ -52,8 +52,8 @@ pub struct CycleRecord {
     pub repaired: bool,
     /// The load had ended by itself, with status 0, before the cut.
     pub idle: bool,
-    /// Damage that a resumed run found before its first cycle: after a cut of an interrupted cycle, which was not
-    /// counted. It ends the life and is no cycle of its own.
+    /// Found by inspecting a life that goes on, after a cut that is not counted: damage when a run was resumed, or
+    /// an undecided cycle that is undecided again. It ends the life and is no cycle of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
     /// Lines that were acknowledged in this cycle.

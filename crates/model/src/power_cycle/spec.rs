@@ -35,10 +35,9 @@ pub struct PowerCycleSpec {
     /// Exit statuses of `check` that say that it repaired something.
     #[serde(default = "repaired")]
     pub check_repaired: Vec<i32>,
-    /// Exit statuses of `check`, `mount`, `verify` and `unmount` that say nothing of the file system: of ssh without
-    /// a connection (255), of a shell without the program (126, 127). They leave the cycle undecided.
-    #[serde(default = "undecided")]
-    pub undecided: Vec<i32>,
+    /// Exit statuses that say nothing of the file system.
+    #[serde(default)]
+    pub undecided: UndecidedSpec,
     /// Command lines, run on this host without a shell, in the folder of the file.
     pub command: CommandSpec,
     /// Time limits.
@@ -109,6 +108,44 @@ impl Default for TimeoutSpec {
     }
 }
 
+/// Exit statuses that say nothing of the file system: of ssh without a connection (255), of a shell without the
+/// program (126, 127). They leave the cycle undecided.
+///
+/// Each command has its own: 32 of e2fsck(8) says that it was cancelled, of mount(8) that nothing can be mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UndecidedSpec {
+    /// Of `check`.
+    pub check: Vec<i32>,
+    /// Of `mount`.
+    pub mount: Vec<i32>,
+    /// Of `verify`.
+    pub verify: Vec<i32>,
+    /// Of `unmount`.
+    pub unmount: Vec<i32>,
+}
+
+impl UndecidedSpec {
+    /// Each with the key of its command.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, &[i32]); 4] {
+        [("check", &self.check), ("mount", &self.mount), ("verify", &self.verify), ("unmount", &self.unmount)]
+    }
+
+    /// Whether this exit status of the command with this key says nothing.
+    #[must_use]
+    pub fn says_nothing(&self, key: &str, status: i32) -> bool {
+        self.all().iter().any(|(own, statuses)| *own == key && statuses.contains(&status))
+    }
+}
+
+impl Default for UndecidedSpec {
+    fn default() -> Self {
+        let [check, mount, verify, unmount] = std::array::from_fn(|_| vec![126, 127, 255]);
+        Self { check, mount, verify, unmount }
+    }
+}
+
 /// What follows on damage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -134,8 +171,4 @@ const fn cycles() -> u64 {
 
 fn repaired() -> Vec<i32> {
     vec![1]
-}
-
-fn undecided() -> Vec<i32> {
-    vec![126, 127, 255]
 }

@@ -23,8 +23,8 @@ pub struct ConfigurationProgress {
     pub cycles: u64,
     /// File systems that had at least one.
     pub lives: u64,
-    /// Of these, lives that ended by damage or undecided.
-    pub ended: u64,
+    /// Of these, lives that ended by damage.
+    pub damaged: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,7 @@ struct Last {
     cycle: u64,
     acknowledged_bytes: u64,
     ended: bool,
+    undecided: bool,
 }
 
 /// What is next.
@@ -61,17 +62,39 @@ impl Progress {
     /// Takes one more cycle into account.
     pub fn add(&mut self, record: &CycleRecord) {
         let own = self.configurations.entry(record.configuration.clone()).or_default();
-        let ended = record.outcome != CycleOutcome::Survived;
+        let is_damage = matches!(record.outcome, CycleOutcome::Damage { .. });
         own.cycles += u64::from(!record.resumed);
         own.lives = own.lives.max(record.life);
-        own.ended += u64::from(ended);
+        own.damaged += u64::from(is_damage);
         self.last = Some(Last {
             configuration: record.configuration.clone(),
             life: record.life,
             cycle: record.cycle,
             acknowledged_bytes: record.acknowledged_bytes,
-            ended,
+            // An undecided cycle is inspected again; where that is undecided too, a record of its own says so.
+            ended: is_damage || record.resumed,
+            undecided: matches!(record.outcome, CycleOutcome::Undecided { .. }),
         });
+    }
+
+    /// The last record is undecided, so that its file system has to be inspected again.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.undecided)
+    }
+
+    /// Whether a record can be the next line: the next cycle of the life that goes on, or the first of the next
+    /// life of its configuration.
+    #[must_use]
+    pub fn can_be_followed_by(&self, record: &CycleRecord) -> bool {
+        let goes_on = self.last.as_ref().is_some_and(|last| {
+            !last.ended
+                && (&last.configuration, last.life, last.cycle + 1)
+                    == (&record.configuration, record.life, record.cycle)
+                && last.acknowledged_bytes <= record.acknowledged_bytes
+        });
+        let lives = self.configuration(&record.configuration).lives;
+        goes_on || (record.life, record.cycle, record.resumed) == (lives + 1, 1, false)
     }
 
     /// How far a configuration is.
@@ -85,7 +108,7 @@ impl Progress {
     pub fn next(&self, spec: &PowerCycleSpec) -> Option<Turn> {
         let is_open = |name: &str| {
             let own = self.configuration(name);
-            let stopped = spec.after_damage == AfterDamage::Stop && own.ended > 0;
+            let stopped = spec.after_damage == AfterDamage::Stop && own.damaged > 0;
             own.cycles < spec.cycles && !stopped
         };
         let limit = spec.cycles_per_life.unwrap_or(u64::MAX);
@@ -107,7 +130,7 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CommandSpec, CutDamage, StepTimes, TimeoutSpec};
+    use super::super::{CommandSpec, CutDamage, StepTimes, TimeoutSpec, UndecidedSpec};
     use super::*;
 
     fn spec(after_damage: AfterDamage, cycles: u64, cycles_per_life: Option<u64>) -> PowerCycleSpec {
@@ -121,7 +144,7 @@ mod tests {
             cycles,
             cycles_per_life,
             check_repaired: none(),
-            undecided: none(),
+            undecided: UndecidedSpec::default(),
             command: CommandSpec {
                 power_off: Vec::new(),
                 power_on: Vec::new(),
@@ -203,7 +226,41 @@ mod tests {
         let mut records = vec![record(&first, CycleOutcome::Survived), record(&first, found)];
         records[1].resumed = true;
         let progress = Progress::of(&records);
-        assert_eq!(progress.configuration("a"), ConfigurationProgress { cycles: 1, lives: 1, ended: 1 });
+        assert_eq!(progress.configuration("a"), ConfigurationProgress { cycles: 1, lives: 1, damaged: 1 });
         assert_eq!(progress.next(&spec).unwrap().configuration, "b");
+    }
+
+    #[test]
+    fn an_undecided_cycle_stops_nothing_and_a_life_that_stays_undecided_ends() {
+        let spec = spec(AfterDamage::Stop, 3, None);
+        let first = Progress::default().next(&spec).unwrap();
+        let unknown = || CycleOutcome::Undecided { step: "check".to_owned(), reason: String::new() };
+        let mut progress = Progress::of(&[record(&first, unknown())]);
+        assert!(progress.is_undecided());
+        let second = progress.next(&spec).unwrap();
+        assert_eq!((&*second.configuration, second.life, second.cycle), ("a", 1, 2));
+        progress.add(&CycleRecord { resumed: true, ..record(&second, unknown()) });
+        assert_eq!(progress.configuration("a"), ConfigurationProgress { cycles: 1, lives: 1, damaged: 0 });
+        let other = progress.next(&spec).unwrap();
+        assert_eq!((&*other.configuration, other.life, other.cycle), ("b", 1, 1));
+    }
+
+    #[test]
+    fn a_record_follows_its_life_or_begins_one() {
+        let spec = spec(AfterDamage::Prepare, 3, None);
+        let first = Progress::default().next(&spec).unwrap();
+        let begun = record(&first, CycleOutcome::Survived);
+        let progress = Progress::of(std::slice::from_ref(&begun));
+        let second = record(&progress.next(&spec).unwrap(), CycleOutcome::Survived);
+        assert!(Progress::default().can_be_followed_by(&begun) && progress.can_be_followed_by(&second));
+        for wrong in [
+            begun,
+            CycleRecord { cycle: 3, ..second.clone() },
+            CycleRecord { life: 2, ..second.clone() },
+            CycleRecord { acknowledged_bytes: 2, ..second.clone() },
+        ] {
+            assert!(!progress.can_be_followed_by(&wrong), "{wrong:?}");
+        }
+        assert!(progress.can_be_followed_by(&CycleRecord { life: 2, cycle: 1, ..second }));
     }
 }
