@@ -172,7 +172,10 @@ fn configuration(own: &ConfigurationResult) -> String {
         (own.unacknowledged, "of the decided ones without an acknowledged line"),
         (own.idle, "not counted: cut when the load had ended, so that nothing was written then"),
         (own.idle_damaged, "of these with damage"),
-        (own.resumed, "found damaged when a run was resumed, after a cut that does not count"),
+        (
+            own.resumed,
+            "found damaged after a cut that does not count: of a resumed run, or after an undecided cycle",
+        ),
     ] {
         if count > 0 {
             let _ = writeln!(words, "  {count} {what}");
