@@ -81,7 +81,9 @@ impl Rig {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        // Tests that run under nohup(1) would hand on that they ignore a hangup.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,HUP,QUIT", env!("CARGO_BIN_EXE_fsage")]);
         command.args(["power-cycle", "board.toml"]).args(words).current_dir(self.scratch.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         fsage_sys::process::die_with_parent(&mut command);
