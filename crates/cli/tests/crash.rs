@@ -206,7 +206,9 @@ fn the_same_seed_says_the_same() {
 #[test]
 fn what_cannot_be_tried_is_refused_with_the_reason() {
     let Some(rig) = Rig::new() else { return };
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 18] = [
+        (&["--keep", "no/such/folder"], "hint: name a folder that does not exist, in one that does"),
+        (&["--keep", "/etc/passwd"], "/etc/passwd exists"),
         (&["--drive", "lost-mapping"], "there with --on-host"),
         (&["--drive", "bit-errors"], "a drive with bit-errors are fabricated corruption"),
         (&["--fs", "btrfs", "--drive", "paired-pages"], "which this host would mount"),

@@ -1,5 +1,6 @@
 //! Why crash states could not be tried.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use fsage_disk::log::convert::FileError;
@@ -11,6 +12,9 @@ use crate::filesystem::FileSystemError;
 use crate::lease::LeaseError;
 use crate::target::TargetError;
 use crate::volume::VolumeError;
+
+/// Where a failing state can be kept.
+const NEW_FOLDER: &str = "name a folder that does not exist, in one that does";
 
 /// Why crash states could not be tried.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +90,7 @@ impl Explain for CrashError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Mount { .. } | Self::OnHost { .. } | Self::Exists { .. } => EXIT_USAGE,
+            Self::Keep { source, .. } if source.kind() == ErrorKind::NotFound => EXIT_USAGE,
             Self::Check { .. } | Self::Slow { .. } | Self::Keep { .. } | Self::NoRoom => EXIT_FAILED,
             Self::Log(_) => EXIT_INTERNAL,
             Self::FileSystem(error) => error.exit_code(),
@@ -112,7 +117,8 @@ impl Explain for CrashError {
             Self::NoRoom => Some(
                 "give it more with `--memory`, or `--spill` a folder; in a study `volume.memory` or `volume.spill`".to_owned(),
             ),
-            Self::Exists { .. } => Some("name a folder that does not exist, in one that does".to_owned()),
+            Self::Exists { .. } => Some(NEW_FOLDER.to_owned()),
+            Self::Keep { source, .. } if source.kind() == ErrorKind::NotFound => Some(NEW_FOLDER.to_owned()),
             Self::Keep { .. } | Self::Log(_) => None,
             Self::FileSystem(error) => Explain::hint(error),
             Self::Volume(error) => Explain::hint(error),

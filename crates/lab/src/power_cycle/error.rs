@@ -68,6 +68,14 @@ pub enum PowerCycleError {
         /// It.
         boot_id: String,
     },
+    /// The file system on the device is not that of the next cycle.
+    #[error(
+        "the device was prepared for configuration `{configuration}` after the last recorded cycle, and another one is to go on"
+    )]
+    Prepared {
+        /// The configuration.
+        configuration: String,
+    },
     /// The board does not come back.
     #[error("the board did not answer within {seconds} s after `power_on`: {said}")]
     NoBoot {
@@ -164,6 +172,9 @@ impl Explain for PowerCycleError {
             Self::NoRecord { .. } => "run it without --report first, or name its --store",
             Self::Missing { .. } => {
                 "install it, or correct the path: relative ones begin at the file's folder"
+            }
+            Self::Prepared { .. } => {
+                "leave out --cycles, or give the number of before, so that the configuration goes on that was prepared"
             }
             Self::NotCut { .. } => {
                 "see what `power_off` switches, and whether the board has another supply; the cycle does not count"

@@ -120,6 +120,9 @@ impl Worked {
 impl Run<'_> {
     fn cycles(&mut self) -> Result<(), PowerCycleError> {
         let Some(first) = self.next() else { return Ok(()) };
+        if let Some(other) = self.record.prepared_since(&self.plan.spec).filter(|_| first.cycle > 1) {
+            return Err(PowerCycleError::Prepared { configuration: other.to_owned() });
+        }
         let mut boot_id = self.first_cut(&self.plan.commands(&first))?;
         // After the first cut, and after a command that may still run on the board.
         let mut is_fresh = true;

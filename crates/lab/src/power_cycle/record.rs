@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::crash::MOST_ACKNOWLEDGED_BYTES;
 use fsage_model::power_cycle::{
-    CycleRecord, POWER_CYCLE_VERSION, PowerCycleHeader, Progress, RecordLine, Turn,
+    CycleRecord, POWER_CYCLE_VERSION, PowerCycleHeader, PowerCycleSpec, Progress, RecordLine, Turn,
 };
 use fsage_sys::input::{self, RECORD_LIMIT};
 use fsage_sys::new_file::open_existing;
@@ -124,12 +124,22 @@ impl Record {
     /// # Errors
     /// It cannot be made.
     pub fn begin(&self, turn: &Turn) -> Result<(), PowerCycleError> {
-        let name = name_of_lines(turn);
+        let name = name_of_lines(&turn.configuration, turn.life);
         let path = self.root.join(&name);
         let folder = folder(&self.root, &[])?;
         let file = folder.open_own(name.as_ref(), false, 0o600).map_err(|e| failed("open", &path, e))?;
         let made = file.set_len(0).and_then(|()| file.sync_all()).and_then(|()| folder.sync());
         Ok(made.map_err(|e| failed("write", &path, e))?)
+    }
+
+    /// The configuration for which a life began of which no cycle is recorded: its file system is on the device.
+    #[must_use]
+    pub fn prepared_since<'a>(&self, spec: &'a PowerCycleSpec) -> Option<&'a str> {
+        let names = spec.configuration.keys().map(String::as_str);
+        names.into_iter().find(|name| {
+            let life = self.progress.configuration(name).lives + 1;
+            self.root.join(name_of_lines(name, life)).is_file()
+        })
     }
 
     /// Adds the lines of a cycle to those of its life, which end where the turn says; the length from then on.
@@ -200,7 +210,7 @@ impl Record {
 
     /// The file of a life's lines, and its length, which is not below what the turn says.
     fn lines_of(&self, turn: &Turn) -> Result<(PathBuf, File, u64), PowerCycleError> {
-        let path = self.root.join(name_of_lines(turn));
+        let path = self.root.join(name_of_lines(&turn.configuration, turn.life));
         folder(&self.root, &[])?;
         let wanted = turn.acknowledged_bytes;
         let damaged = |reason: String| PowerCycleError::Damaged { path: path.clone(), reason };
@@ -214,8 +224,8 @@ impl Record {
     }
 }
 
-fn name_of_lines(turn: &Turn) -> String {
-    format!("acknowledged-{}-{}", turn.configuration, turn.life)
+fn name_of_lines(configuration: &str, life: u64) -> String {
+    format!("acknowledged-{configuration}-{life}")
 }
 
 /// Longer than any line: within so many bytes one ends.

@@ -448,3 +448,21 @@ fn lines_of_a_record_that_are_out_of_order_are_refused() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+#[test]
+fn a_life_does_not_go_on_where_the_device_was_prepared_for_another() {
+    let both = format!("{FILE}[configuration.b]\noptions = \"y\"\n");
+    let rig = Rig::new(&both.replace("cycles = 3", "cycles = 1"));
+    // Ended while the second configuration was prepared.
+    let mut board =
+        Fake::new(|key, before| if key == "prepare" && before == 1 { ended(1, "") } else { None });
+    assert!(rig.run(&mut board).is_err());
+    assert_eq!(rig.cycles().len(), 1);
+    std::fs::write(rig.folder.path().join("b.toml"), &both).unwrap();
+    let plan = Plan::load(&rig.folder.path().join("b.toml")).unwrap();
+    let more = Rig { plan, ..rig };
+    let mut board = Fake::new(ALL_WELL);
+    let error = more.run(&mut board).unwrap_err();
+    assert!(matches!(&error, PowerCycleError::Prepared { configuration } if configuration == "b"), "{error}");
+    assert_eq!((more.cycles().len(), board.ran("power_off")), (1, 0), "nothing was cut");
+}
