@@ -24,6 +24,7 @@ mod trial;
 mod trial_volume;
 mod warning;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -126,15 +127,7 @@ pub fn run_study_with(
     if options.dry_run {
         return dry::run(&study, &plan, &root, &consent, (&foreign, &outside), observer);
     }
-    if !outside.is_empty() && !options.allow_commands {
-        return Err(RunError::Outside { study: study.path, paths: outside });
-    }
-    if !foreign.is_empty() && !options.allow_commands {
-        return Err(RunError::Commands { study: study.path, commands: foreign.into_iter().collect() });
-    }
-    for drive in study.drives_cut() {
-        crate::crash::allow(drive, options.on_host).map_err(RunError::OnHost)?;
-    }
+    agreed(options, &study, foreign, outside)?;
     let interrupt = Interrupt::listen()?;
     let mut writer = Store::create(&root, &plan, &study.text)?;
     let journal = Journal::open(&root)?;
@@ -170,6 +163,24 @@ pub fn run_study_with(
     summary.digest_groups = digest::groups(&writer.trials());
     summary.elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(summary)
+}
+
+/// Whether the user agreed to what the study brings, names outside its folder, and mounts.
+fn agreed(
+    options: &RunOptions,
+    study: &Study,
+    foreign: BTreeSet<String>,
+    outside: Vec<String>,
+) -> Result<(), RunError> {
+    let path = study.path.clone();
+    if !outside.is_empty() && !options.allow_commands {
+        return Err(RunError::Outside { study: path, paths: outside });
+    }
+    if !foreign.is_empty() && !options.allow_commands {
+        return Err(RunError::Commands { study: path, commands: foreign.into_iter().collect() });
+    }
+    let mut drives = study.drives_cut().into_iter();
+    drives.try_for_each(|drive| crate::crash::allow(drive, options.on_host)).map_err(RunError::OnHost)
 }
 
 /// Says when a store has leases, which are kept elsewhere.
