@@ -157,7 +157,8 @@ impl Explain for PowerCycleError {
             Self::Read { source, .. } if fsage_sys::new_file::ForeignFolder::is(source) => {
                 "root would run its commands: copy it to a folder of yours, or say --allow-foreign-owner if you trust that user"
             }
-            Self::Read { source, .. } => fsage_sys::input::Unfit::hint(source)?,
+            Self::Read { source, .. } => fsage_sys::input::Unfit::hint(source)
+                .unwrap_or("name the TOML file of a board (docs/power-cycle.md)"),
             Self::File(error) => return Explain::hint(error),
             Self::Store(error) => return Explain::hint(error),
             Self::Changed { .. } => {
