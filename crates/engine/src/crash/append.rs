@@ -15,7 +15,7 @@ const LONGEST: u64 = 12 * BLOCK;
 /// A log, by what is done after each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Log {
-    /// Nothing: whoever writes it relies on the kernel.
+    /// Nothing: it is written out when the kernel does so.
     Unsynced,
     /// `fsync`.
     Fsync,

@@ -160,7 +160,7 @@ impl Run<'_> {
 
     /// Records a cycle, and only then fails as its inspection did.
     fn add(&mut self, cycle: CycleRecord, failed: Option<PowerCycleError>) -> Result<(), PowerCycleError> {
-        self.record.add(cycle.clone())?;
+        self.record.add(&cycle)?;
         self.watch.recorded(&cycle);
         failed.map_or(Ok(()), Err)
     }

@@ -30,7 +30,6 @@ const RECORD: &str = "record.jsonl";
 pub struct Record {
     root: PathBuf,
     file: File,
-    cycles: Vec<CycleRecord>,
     progress: Progress,
     _lock: Lock,
 }
@@ -60,11 +59,9 @@ impl Record {
         let path = root.join(RECORD);
         let own = folder(&root, &[])?;
         let open = own.open_own(RECORD.as_ref(), false, 0o644).map_err(|e| failed("open", &path, e))?;
-        let mut record =
-            Self { root, file: open, cycles: Vec::new(), progress: Progress::default(), _lock: lock };
+        let mut record = Self { root, file: open, progress: Progress::default(), _lock: lock };
         let (cycles, whole) = parse(plan, &record.root, &bytes(&record.root)?)?;
         record.progress = Progress::of(&cycles);
-        record.cycles = cycles;
         // A line without an end was being written when a run was killed.
         let cut = record.file.set_len(whole).and_then(|()| record.file.seek(SeekFrom::End(0)));
         cut.map_err(|e| failed("write", &path, e))?;
@@ -87,26 +84,13 @@ impl Record {
         &self.progress
     }
 
-    /// Its cycles.
-    #[must_use]
-    pub fn cycles(&self) -> &[CycleRecord] {
-        &self.cycles
-    }
-
-    /// Its folder.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Adds a cycle; it is durable when this returns.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn add(&mut self, cycle: CycleRecord) -> Result<(), PowerCycleError> {
+    pub fn add(&mut self, cycle: &CycleRecord) -> Result<(), PowerCycleError> {
         self.append_line(&RecordLine::Cycle(cycle.clone()))?;
-        self.progress.add(&cycle);
-        self.cycles.push(cycle);
+        self.progress.add(cycle);
         Ok(())
     }
 
