@@ -173,12 +173,12 @@ fn tell_left_over(command: &Command, terminal: &Terminal) {
     for left in left.into_iter().filter(|_| !terminal.json) {
         let store = left.store.display();
         for lease in &left.restored {
-            terminal.warn(&format!("an interrupted run of {store} left a {}: put back", clean::name(lease)));
+            terminal.warn(&format!("an interrupted run of {store} left a {}: restored", clean::name(lease)));
         }
         if left.outstanding > 0 {
-            let things = text::plural(u64::try_from(left.outstanding).unwrap_or(u64::MAX), "thing", "things");
+            let leases = text::plural(u64::try_from(left.outstanding).unwrap_or(u64::MAX), "lease", "leases");
             terminal.warn(&format!(
-                "an interrupted run of {store} left {things} behind: `fsage clean` or its next run releases them"
+                "an interrupted run of {store} left {leases}: `fsage clean` or its next run releases them"
             ));
         }
     }

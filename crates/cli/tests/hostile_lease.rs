@@ -401,8 +401,8 @@ fn any_command_puts_back_what_a_killed_lab_had_set() {
     let run = command();
     assert_eq!(setting::get(&path).unwrap(), before, "{run:?}");
     let said = |what: &str| run.stderr.lines().any(|line| line.contains(text(&store)) && line.contains(what));
-    assert!(said("max_sectors_kb") && said("put back") && said("fsage clean"), "{run:?}");
-    assert!(store.join("volume").exists(), "only settings are put back unasked");
+    assert!(said("max_sectors_kb") && said("restored") && said("fsage clean"), "{run:?}");
+    assert!(store.join("volume").exists(), "only settings are restored without being asked");
     let mut clean = Command::new(FSAGE);
     let run = Run::of(clean.args(["clean", text(&store)]).env("FSAGE_AGENT", support::agent()));
     assert!(run.code == 0 && !store.join("volume").exists(), "{run:?}");

@@ -89,7 +89,7 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The pace of daily use: between two operations nothing is done, and the clock of the disk moves on. What the
+/// The pace of daily use: between two operations the disk is idle, and its clock advances. What the
 /// kernel's timers would write meanwhile is written by the disk's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

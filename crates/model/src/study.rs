@@ -195,7 +195,7 @@ pub enum VolumeSpec {
     },
     /// A virtual disk: any medium, in memory. `kind` may be omitted when `medium` is given.
     Disk(Box<DiskSpec>),
-    /// A partition of a virtual disk that other volumes of the trial have their part of. `kind` may be omitted
+    /// A partition of a virtual disk that the volumes of a trial share. `kind` may be omitted
     /// when `drive` is given.
     Partition {
         /// Name of the drive under `[drive]`.

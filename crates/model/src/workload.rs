@@ -310,7 +310,7 @@ pub struct DirectorySpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum UtilisationSpec {
-    /// When use passes `max`, random files are deleted until `free` of the volume is released (Petrovič 2017
+    /// When utilisation exceeds `max`, random files are deleted until `free` of the volume is released (Petrovič 2017
     /// §5.3). Checked with the load stopped, every `check_operations` operations.
     Maintain {
         /// Share of the volume (0..=1) that may be in use.

@@ -154,9 +154,9 @@ impl CannotTell {
 fn weakness(rows: &[&CannotTell]) -> String {
     let interval = match rows {
         [CannotTell { ratio: Some(ratio), low: Some(low), high: Some(high), .. }] => {
-            format!("the interval of B ÷ A, {ratio:.3} [{low:.3}, {high:.3}], holds its limit")
+            format!("the interval of B ÷ A, {ratio:.3} [{low:.3}, {high:.3}], contains its limit")
         }
-        _ => "the intervals of B ÷ A hold its limit".to_owned(),
+        _ => "the intervals of B ÷ A contain its limit".to_owned(),
     };
     let farthest = rows.iter().filter_map(|row| row.detectable).max_by(|a, b| {
         let far = |ratio: &f64| (ratio - 1.0).abs();

@@ -157,7 +157,7 @@ impl Row {
         }
         if self.zeros > 0 {
             let zeros = crate::report::text::counted(self.zeros, "trial");
-            return Some(format!("{zeros} of 0 left out, which has no ratio"));
+            return Some(format!("{zeros} with value 0 left out (no ratio)"));
         }
         if self.p.is_none() {
             return Some(match (self.n_a, self.n_b) {
@@ -179,7 +179,7 @@ impl Row {
         let mut parts: Vec<String> = self.wanted().into_iter().collect();
         if self.zeros > 0 {
             parts.push(format!(
-                "{} of 0 left out, which has no ratio",
+                "{} with value 0 left out (no ratio)",
                 crate::report::text::counted(self.zeros, "trial")
             ));
         }

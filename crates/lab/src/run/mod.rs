@@ -318,7 +318,7 @@ fn clean_left_over(lab: &mut Lab<'_>, who: &str, observer: &mut dyn RunObserver)
     let summary = crate::lease::clean(&mut session, &mut lab.journal)?;
     drop(session);
     lab.journal.release(own)?;
-    let text = format!("released {} things that {who} left behind", summary.released.len());
+    let text = format!("released {} leases of {who}", summary.released.len());
     observer.event(RunEvent::Note { text });
     for (lease, why) in summary.left {
         observer.event(RunEvent::Note { text: format!("left {lease:?} alone: {why}") });

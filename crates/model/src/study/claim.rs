@@ -107,7 +107,7 @@ pub enum ClaimCheck {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         margin: Option<f64>,
     },
-    /// A count is 0: one that was seen is enough to contradict it, and none proves nothing. The result gives
+    /// A count is 0: one occurrence contradicts it; no occurrence is no proof. The result gives
     /// the number of logs in which none was seen, and an upper bound of how often it occurs.
     Never {
         /// Name of the metric that counts what must not be seen (`power.broken_states`).
@@ -118,7 +118,7 @@ pub enum ClaimCheck {
         #[serde(default, rename = "where")]
         cells: BTreeMap<String, serde_json::Value>,
     },
-    /// A count is at least 1: one that was seen is enough.
+    /// A count is at least 1: one occurrence is enough.
     Exists {
         /// Name of the metric that counts what has to be seen.
         metric: String,

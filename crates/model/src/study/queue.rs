@@ -53,7 +53,7 @@ pub fn is_parameter(name: &str) -> bool {
     SCHEDULERS.iter().flat_map(|(_, parameters)| *parameters).any(|(known, _)| *known == name)
 }
 
-/// Settings of the device's request queue that are changed for a trial, and put back after it. What is absent is not
+/// Settings of the device's request queue that are changed for a trial, and restored after it. Absent keys are not
 /// changed. A change of `scheduler` itself resets `nr_requests` and the parameters of both schedulers to the kernel's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

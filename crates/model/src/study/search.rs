@@ -24,8 +24,8 @@ pub const BASE: &str = "base";
 const AND: &str = " + ";
 
 /// A search for the options that make each cell of the matrix faster (docs/tuning.md): each option is a named set of
-/// settings, runs with several options at once tell what each gives, and what is chosen is confirmed on fresh runs
-/// against the study as it is.
+/// settings, runs with several options at once estimate the gain of each, and the chosen options are confirmed in new
+/// runs against the study as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSpec {

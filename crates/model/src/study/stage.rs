@@ -65,7 +65,7 @@ stages! {
     "lockstep" Lockstep(Box<LockstepStage>);
     /// Run fio at every point of its parameters, on files or on the bare device.
     "fio" Fio(Box<FioStage>);
-    /// Do a load, lose power, and inspect what the file system makes of what the drive may hold then.
+    /// Run a load, simulate power cuts, and check the file system on each state that the drive may be left in.
     "power-cuts" PowerCuts(Box<PowerCutsStage>);
 }
 
