@@ -1,5 +1,6 @@
 //! Where more load stops helping: the table of fits, part of the section of the device.
 
+use fsage_model::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
 use super::Content;
@@ -67,7 +68,7 @@ fn row(content: &Content<'_>, one: &Scaled) -> Row {
         .map(|load| load.map_or_else(String::new, |load| one.over.words(*load)));
     let Saturation { load, range, .. } = one.saturation;
     let point = if one.saturation.is_reached() {
-        Cell::number(one.over.words(load), fsage_model::quantity::as_f64(load))
+        Cell::number(one.over.words(load), as_f64(load))
     } else {
         Cell::none()
     };
@@ -97,13 +98,15 @@ fn law(one: &Scaled) -> [Cell; 7] {
         let text = || Cell::text("");
         return [Cell::none(), Cell::none(), text(), Cell::none(), text(), text(), Cell::none()];
     };
-    let number = |of: &Coefficient| Cell::maybe(of.bound.is_none().then_some(of.value), significant);
+    let number = |of: &Coefficient| Cell::maybe(of.bound.is_none().then_some(of.value), small);
     let largest = one.loads.last().copied().unwrap_or_default();
     let peak = peak.map_or_else(String::new, |peak| {
-        if peak.value > fsage_model::quantity::as_f64(largest) {
+        if peak.value > as_f64(largest) {
             return format!("beyond {largest}");
         }
-        let interval = peak.interval.map_or_else(String::new, |interval| format!(" [{}]", ends(interval)));
+        let ends =
+            |interval: Interval| format!(" [{}, {}]", significant(interval.low), significant(interval.high));
+        let interval = peak.interval.map_or_else(String::new, ends);
         format!("{}{interval}", significant(peak.value))
     });
     [
@@ -117,8 +120,21 @@ fn law(one: &Scaled) -> [Cell; 7] {
     ]
 }
 
+/// A coefficient, two digits of it where it is small: it may be 0.0004 and matter.
+fn small(value: f64) -> String {
+    let size = value.abs();
+    if size >= 0.1 || size == 0.0 {
+        significant(value)
+    } else if size >= 1e-4 {
+        let digits = usize::try_from(to_u64(1.0 - size.log10().floor())).unwrap_or_default();
+        format!("{value:.digits$}")
+    } else {
+        format!("{value:.1e}")
+    }
+}
+
 fn ends(interval: Interval) -> String {
-    format!("{}, {}", significant(interval.low), significant(interval.high))
+    format!("{}, {}", small(interval.low), small(interval.high))
 }
 
 /// The interval of a coefficient; of one at its bound what it is not beyond, and why there is none.
@@ -126,7 +142,7 @@ fn interval(of: &Coefficient, one: &Scaled) -> String {
     let at = |bound: f64| {
         let limit = of.interval.map(|interval| {
             let (word, end) = if bound > 0.0 { ("above", interval.low) } else { ("below", interval.high) };
-            format!(", {word} {}", significant(end))
+            format!(", {word} {}", small(end))
         });
         format!("at its bound {bound:.0}{}", limit.unwrap_or_default())
     };
@@ -146,4 +162,15 @@ fn remark(one: &Scaled) -> String {
     // Where there is no load, the note below the table says so once.
     let law = one.law.as_ref().err().filter(|why| **why != Unfit::NoLoad).map(|why| format!("law: {why}"));
     [still, law].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_coefficients_keep_two_digits() {
+        let words = [0.0, 1.0, 0.25, 0.052, 0.001, -0.000_43, 2e-6].map(small);
+        assert_eq!(words, ["0.00", "1.00", "0.25", "0.052", "0.0010", "-0.00043", "2.0e-6"]);
+    }
 }
