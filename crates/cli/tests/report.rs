@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use fsage_analysis::report::findings::findings;
 use fsage_analysis::report::{ReportOptions, render};
 use fsage_lab::store::Reader;
 use fsage_model::problem::Explain as _;
@@ -256,6 +257,67 @@ fn without_a_free_space_map_the_page_says_why() {
     assert!(
         page.contains("<section id=\"free-space\"") && page.contains("No map of free space for fuse.sample")
     );
+}
+
+/// Cells of the row of a table that has all of `texts`.
+fn cells(page: &str, id: &str, texts: &[&str]) -> Vec<String> {
+    let table = table(page, id);
+    let row = table.split("\n<tr").find(|row| texts.iter().all(|text| row.contains(text))).unwrap();
+    let cell = |cell: &str| {
+        let text = &cell[cell.find('>').unwrap() + 1..cell.find("</td>").unwrap()];
+        text.replace('\u{202f}', " ")
+    };
+    row.split("<td").skip(1).map(cell).collect()
+}
+
+#[test]
+fn points_of_fio_have_their_saturation_and_their_law() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::points::trials(5));
+    let page = own(&page(folder.path()));
+    let xfs = cells(&page, "scaling-table", &[">xfs<"]);
+    assert_eq!(
+        xfs[..6],
+        ["randread", "4 KiB, libaio, 1 job, 1 file", "xfs", "depth", "1, 64 (7)", "5 repeats"]
+    );
+    // The largest rate is 90,300 at 32, 95 % of which is 85,800; at 16 it is 80,400.
+    assert_eq!(xfs[6..8], ["32", "32"], "{xfs:?}");
+    let number = |cell: &str| cell.replace(',', "").parse::<f64>().unwrap();
+    assert!((9_800.0..10_200.0).contains(&number(&xfs[8])), "{xfs:?}");
+    assert!((0.04..0.06).contains(&number(&xfs[9])) && xfs[10].contains(", "), "{xfs:?}");
+    assert!(xfs[13].starts_with("30.") || xfs[13].starts_with("31."), "the rate falls beyond: {xfs:?}");
+    assert_eq!(xfs[15], "");
+    let bare = cells(&page, "scaling-table", &[">bare<"]);
+    assert_eq!(bare[6..8], ["16", "16"], "{bare:?}");
+    assert!(bare[8] == "–" && bare[15].starts_with("law: does not hold: off by "), "{bare:?}");
+    assert!(page.contains("id=\"device-percentile-chart\""));
+    assert!(page.contains("\"percent\":[1.0,5.0,") && page.contains("data-chart=\"device_percentiles\""));
+    let found = findings(&Reader::open(folder.path()).unwrap(), &ReportOptions::default()).unwrap();
+    let json = serde_json::to_value(&found).unwrap();
+    let fits = json["scaling"].as_array().unwrap();
+    assert_eq!((fits.len(), &fits[0]["over"], &fits[0]["loads"][6]), (2, &"depth".into(), &64.into()));
+    let law = |name: &str| fits.iter().find(|fit| fit["file_system"] == name).unwrap()["law"].clone();
+    assert!(law("bare").is_null());
+    let kappa = &law("xfs")["kappa"];
+    assert!(kappa["low"].as_f64().unwrap() > 0.0 && kappa["high"].as_f64().unwrap() < 0.002, "{kappa}");
+}
+
+#[test]
+fn one_repeat_has_a_law_without_intervals_and_old_records_no_percentiles() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::points::trials(1);
+    for trial in &mut trials {
+        for stage in &mut trial.stages {
+            let StageRecord::Fio(fio) = stage else { continue };
+            fio.results.iter_mut().for_each(|result| result.read_percentiles.clear());
+        }
+    }
+    write_store(folder.path(), &trials);
+    let page = own(&page(folder.path()));
+    let xfs = cells(&page, "scaling-table", &[">xfs<"]);
+    assert_eq!((xfs[5].as_str(), xfs[7].as_str(), xfs[13].as_str()), ("1 trial", "", ""));
+    assert_eq!(xfs[10], "no interval: one repeat");
+    assert!(!page.contains("id=\"device-percentile-chart\""));
 }
 
 /// The rows of one table, for snapshots.

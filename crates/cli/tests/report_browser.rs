@@ -85,6 +85,37 @@ fn the_page_opens_without_a_complaint_and_draws_its_charts() {
     assert!(dom.contains("hidden=\"\""), "the table of differences follows the chosen metric");
 }
 
+/// Says how many lines the chart of percentiles drew, and how many rows its table has.
+const PERCENTILES: &str = r##"<script>
+addEventListener("load", () => setTimeout(() => {
+  const plot = document.querySelector("#device-percentile-chart .plot");
+  const lines = plot.querySelectorAll(".scatterlayer path.js-line").length;
+  const bands = plot.querySelectorAll(".scatterlayer path.js-fill").length;
+  document.body.dataset.percentiles = `${lines} lines, ${bands} bands, ${fsage.charts.device_percentiles.csv().length} rows`;
+}, 4000));
+</script></body>"##;
+
+#[test]
+fn charts_of_fio_are_drawn() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), &sample::points::trials(3));
+    with_script(&page, PERCENTILES);
+    let output = open(&browser, folder.path(), &page, &["--window-size=1400,12000", "--dump-dom"]);
+    assert_eq!(console(&output), Vec::<String>::new());
+    let dom = String::from_utf8_lossy(&output.stdout);
+    for id in ["device-chart", "device-latency-chart", "device-percentile-chart"] {
+        let begin = dom.find(&format!("<figure class=\"chart\" id=\"{id}\"")).unwrap();
+        assert!(dom[begin..begin + dom[begin..].find('>').unwrap()].contains("data-drawn=\"yes\""), "{id}");
+    }
+    // Two file systems in each of seven panels, a line and a band each; 24 percentiles of 14 curves and the heading.
+    let (_, drawn) = dom.split_once("data-percentiles=\"").expect("what came of it");
+    assert!(drawn.starts_with("14 lines, 14 bands, 337 rows\""), "{}", &drawn[..40]);
+}
+
 #[test]
 fn markup_in_a_value_blanks_no_chart() {
     let Some(browser) = browser() else {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fsage_lab::store::Store;
-use fsage_model::fio::{FioRecord, FioResult};
+use fsage_model::fio::{FioRecord, FioResult, LatencyAt};
 use fsage_model::record::{StageRecord, TrialRecord, TrialStatus};
 use serde_json::Value;
 use support::{Scratch, agent, skip};
@@ -100,6 +100,10 @@ fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
             let name = result.point.to_string();
             let json = lab.json(trial, result);
             assert_eq!(json["jobs"][0]["read"]["total_ios"], result.read.operations, "{name}");
+            percentiles(&json["jobs"][0]["read"]["clat_ns"], &result.read_percentiles);
+            assert_eq!(result.write_percentiles.is_empty(), !result.point.rw.is_mixed(), "{name}");
+            let log = lab.store().join("trials").join(&trial.id).join(&result.file).with_extension("hlog");
+            assert!(std::fs::read_to_string(log).unwrap().contains("Tag=read,"), "{name}");
             assert!(json["jobs"][0]["read"]["clat_ns"]["bins"].is_object(), "the histogram is kept: {name}");
             assert!(
                 result.iops() > 0.0 && result.mean_ns() > 0.0 && result.cpu_ns_per_operation() > 0.0,
@@ -128,6 +132,20 @@ fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
     assert!(
         page.contains("What file systems make of the device") && page.contains("randrw70-4k-libaio-d8-j1-f4")
     );
+    assert!(page.contains("id=\"device-percentile-chart\"") && page.contains("randrw70, writes"));
+}
+
+/// The percentiles kept are those that fio says itself, but for what lies beyond the shortest and the longest.
+fn percentiles(latency: &Value, kept: &[LatencyAt]) {
+    let (min, max) = (latency["min"].as_f64().unwrap(), latency["max"].as_f64().unwrap());
+    let compared = kept.iter().filter(|at| {
+        let theirs = &latency["percentile"][format!("{:.6}", at.percent)];
+        theirs
+            .as_f64()
+            .inspect(|theirs| assert_eq!(at.ns, theirs.max(min).min(max), "{} %", at.percent))
+            .is_some()
+    });
+    assert!(compared.count() >= 10);
 }
 
 /// Starts a run with points of a second and waits until `number` of them are complete.
@@ -137,7 +155,8 @@ fn after_points(lab: &Lab, number: usize, set: &[&str]) -> std::process::Child {
         let trials = std::fs::read_dir(lab.store().join("trials"));
         let folders = trials.into_iter().flatten().flatten().map(|trial| trial.path().join("fio"));
         let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-        files.filter(|file| file.file_name().to_string_lossy().starts_with("fio-randr")).count()
+        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("fio-randr") && name.ends_with(".json")).count()
     };
     let deadline = Instant::now() + Duration::from_secs(120);
     while complete() < number {

@@ -75,17 +75,7 @@ impl LatencySet {
     /// One interval-log line a kind, tagged with the kind's name; times are relative to the log's base time.
     #[must_use]
     pub fn interval_lines(&self, start: Duration, duration: Duration) -> Vec<String> {
-        let mut serializer = V2DeflateSerializer::new();
-        self.filled()
-            .filter_map(|(kind, histogram)| {
-                let mut line = Vec::new();
-                let mut writer =
-                    IntervalLogWriterBuilder::new().begin_log_with(&mut line, &mut serializer).ok()?;
-                writer.write_histogram(histogram, start, duration, Tag::new(kind.name())).ok()?;
-                let text = String::from_utf8(line).ok()?;
-                Some(text.trim_end().to_owned())
-            })
-            .collect()
+        self.filled().filter_map(|(kind, histogram)| line(histogram, start, duration, kind.name())).collect()
     }
 
     fn filled(&self) -> impl Iterator<Item = (OperationKind, &Histogram<u64>)> {
@@ -163,8 +153,30 @@ pub fn summarise_sorted(count: usize, at: impl Fn(usize) -> u64) -> Option<Laten
     })
 }
 
-/// A whole interval log (`.hlog`) of the lines of [`LatencySet::interval_lines`], whose times count from
-/// `base`. Maxima are in nanoseconds.
+/// One interval-log line of latencies that come in bins: a value in nanoseconds for all operations of each. `None`
+/// without operations. `tag` has no commas and no white space.
+#[must_use]
+pub fn bins_line(
+    tag: &str,
+    duration: Duration,
+    bins: impl IntoIterator<Item = (u64, u64)>,
+) -> Option<String> {
+    let mut histogram = nanoseconds()?;
+    for (latency_ns, operations) in bins {
+        histogram.saturating_record_n(latency_ns, operations);
+    }
+    (!histogram.is_empty()).then(|| line(&histogram, Duration::ZERO, duration, tag)).flatten()
+}
+
+fn line(histogram: &Histogram<u64>, start: Duration, duration: Duration, tag: &str) -> Option<String> {
+    let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+    let mut writer = IntervalLogWriterBuilder::new().begin_log_with(&mut text, &mut serializer).ok()?;
+    writer.write_histogram(histogram, start, duration, Tag::new(tag)).ok()?;
+    Some(String::from_utf8(text).ok()?.trim_end().to_owned())
+}
+
+/// A whole interval log (`.hlog`) of the lines of [`LatencySet::interval_lines`] or [`bins_line`], whose times count
+/// from `base`. Maxima are in nanoseconds.
 #[must_use]
 pub fn interval_log<'a>(base: SystemTime, lines: impl IntoIterator<Item = &'a str>) -> String {
     let seconds = base.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -227,6 +239,25 @@ mod tests {
         let mut set = LatencySet::default();
         set.record(OperationKind::Fsync, u64::MAX);
         assert!(set.summary()[&OperationKind::Fsync].max_ns >= HIGHEST_NS);
+    }
+
+    #[test]
+    fn bins_are_one_line_that_holds_every_operation() {
+        let line = bins_line("read", Duration::from_secs(1), [(724, 3), (117_248, 1000)]).unwrap();
+        let log = interval_log(SystemTime::now(), [line.as_str()]);
+        let mut deserializer = hdrhistogram::serialization::Deserializer::new();
+        let mut seen = 0;
+        for entry in IntervalLogIterator::new(log.as_bytes()) {
+            if let LogEntry::Interval(interval) = entry.unwrap() {
+                let bytes = decode_base64(interval.encoded_histogram());
+                let histogram: Histogram<u64> = deserializer.deserialize(&mut bytes.as_slice()).unwrap();
+                assert_eq!((histogram.len(), histogram.count_at(724)), (1003, 3));
+                assert!(histogram.value_at_percentile(50.0).abs_diff(117_248) < 118);
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 1);
+        assert_eq!(bins_line("read", Duration::from_secs(1), []), None);
     }
 
     #[test]

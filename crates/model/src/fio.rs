@@ -3,7 +3,8 @@
 //! fio's own JSON (`--output-format=json+`) is kept as it is beside the record; what is here is what comparisons
 //! and reports need. Names of parameters and patterns are fio's own (`fio(1)`).
 
-use std::fmt;
+mod distribution;
+mod name;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,8 @@ use crate::quantity::{as_f64, share};
 use crate::size::Bytes;
 use crate::steady_state;
 use crate::warning::Warning;
+
+pub use distribution::{Distribution, LatencyAt, PERCENTILES};
 
 /// Bytes at the beginning of a bare device that fio leaves alone: what is there tells whose it is, and stays as it
 /// is, so that the rules that keep a device from being erased find it again.
@@ -139,24 +142,6 @@ impl FioPoint {
             Some(percent) => format!("{}{percent}", self.rw.name()),
             None => self.rw.name().to_owned(),
         }
-    }
-}
-
-impl fmt::Display for FioPoint {
-    /// A name without dots, for metrics and files: `randread-4k-libaio-d32-j1-f16`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (engine, depth) = (self.ioengine.name(), self.iodepth);
-        write!(f, "{}-{}-{engine}-d{depth}-j{}-f{}", self.load(), size(self.bs), self.numjobs, self.files)?;
-        if self.direct { Ok(()) } else { f.write_str("-buffered") }
-    }
-}
-
-/// `4k`, `1m`, as fio has it.
-fn size(bytes: Bytes) -> String {
-    match bytes.0 {
-        bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
-        bytes if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
-        bytes => bytes.to_string(),
     }
 }
 
@@ -309,6 +294,12 @@ pub struct FioResult {
     pub read: FioLatency,
     /// Writes.
     pub write: FioLatency,
+    /// Percentiles of the completion latency of reads, in rising order; empty in records from before they were kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_percentiles: Vec<LatencyAt>,
+    /// The same of writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write_percentiles: Vec<LatencyAt>,
     /// CPU time of its threads in user mode.
     #[serde(default)]
     pub user_ns: u64,
@@ -451,6 +442,8 @@ mod tests {
             elapsed_ns: 0,
             read,
             write: FioLatency { operations: 100, mean_ns: 30.0, ..FioLatency::default() },
+            read_percentiles: Vec::new(),
+            write_percentiles: Vec::new(),
             user_ns: 1000,
             system_ns: 3000,
             context_switches: 0,

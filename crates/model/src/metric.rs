@@ -164,6 +164,15 @@ pub fn of_point(point: &FioPoint, number: &str) -> String {
     format!("{point}.{number}")
 }
 
+/// What a number of a point of fio begins with (the name of its stage, unless that is the first), the point, and the
+/// number.
+#[must_use]
+pub fn point_parts(name: &str) -> Option<(&str, FioPoint, &str)> {
+    let (before, number) = name.rsplit_once('.')?;
+    let point = before.rsplit('.').next()?;
+    Some((before.strip_suffix(point)?, FioPoint::of_name(point)?, number))
+}
+
 /// What the virtual disk did while ageing.
 #[must_use]
 pub fn of_age(what: &str) -> String {
@@ -262,6 +271,14 @@ mod tests {
             [over_parts(&use_over_fullness("grep")), over_parts("full.write_late_over_early")],
             [None; 2]
         );
+        for (name, stage) in
+            [("read-4k-sync-d1-j1-f1.iops", ""), ("block.read-4k-sync-d1-j1-f1.iops", "block.")]
+        {
+            let (prefix, point, number) = point_parts(name).unwrap();
+            assert_eq!((prefix, number), (stage, IOPS));
+            assert_eq!(format!("{prefix}{}", of_point(&point, number)), name);
+        }
+        assert_eq!([point_parts("grep.bytes"), point_parts("grep")], [None, None]);
         assert_eq!([latency_parts("age.elapsed_s"), latency_parts("churn.latency.create.max_ns")], [None; 2]);
         assert!(is_headline(&of_measure("grep", 0, "time")) && !is_headline(&of_measure("grep", 1, "bytes")));
         assert!([FREE_EXTENTS, FREE_MEDIAN_BYTES, FREE_LARGEST_BYTES].into_iter().all(is_of_free_space));

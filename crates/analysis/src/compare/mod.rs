@@ -7,6 +7,7 @@
 //! number of rows, and its interval agree on it. Estimate and interval are shown whatever it says.
 
 pub mod gate;
+mod overlay;
 mod page;
 mod row;
 mod sample;

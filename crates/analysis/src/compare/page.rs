@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::overlay::{self, overlay};
 use super::{Comparison, Finding, Row, SideFacts};
 use crate::report::alone;
 use crate::report::table::{Cell, Column, table};
@@ -33,15 +34,19 @@ pub fn page(comparison: &Comparison) -> String {
         text::percent(comparison.confidence),
         comparison.rows.len()
     );
+    let sides = (comparison.a.selection.as_str(), comparison.b.selection.as_str());
+    let rates = overlay(&comparison.rows, sides);
+    let style = if rates.is_some() { overlay::STYLE } else { "" };
     let content = html! {
         header { h1 { "Comparison" } }
+        @if let Some(rates) = rates { (rates) }
         section {
             ul { (side("A", &comparison.a)) (side("B", &comparison.b)) }
             @for note in &comparison.notes { p.state role="status" { (note) } }
             (table("comparison", &caption, &columns, &rows))
         }
     };
-    alone::page("Comparison", "", &content, "Everything on this page is in this one file.")
+    alone::page("Comparison", style, &content, "Everything on this page is in this one file.")
 }
 
 fn side(name: &str, side: &SideFacts) -> Markup {

@@ -33,8 +33,12 @@ pub struct Measured {
     pub bandwidth: Option<f64>,
     /// Mean completion latency in nanoseconds.
     pub mean_ns: Option<f64>,
-    /// 99th percentile of reads, or where there are none of writes.
+    /// Median of reads, or where there are none of writes.
+    pub p50_ns: Option<f64>,
+    /// 99th percentile of the same.
     pub p99_ns: Option<f64>,
+    /// 99.9th percentile of the same.
+    pub p999_ns: Option<f64>,
     /// CPU time of fio's threads per operation.
     pub cpu_ns: Option<f64>,
     /// Operations per second over those of the bare device; nothing for that itself, and without one.
@@ -69,25 +73,22 @@ pub struct Mark {
 
 /// Every point of the view, in the order of trials and points.
 pub fn all(view: &View) -> Vec<Measured> {
-    let mut contexts: Vec<String> = Vec::new();
-    for trial in view.trials.iter().filter(|trial| !trial.points.is_empty()) {
-        let context = context(trial);
-        if !contexts.contains(&context) {
-            contexts.push(context);
+    let found = contexts(view).into_iter();
+    found.flat_map(|(context, own)| of_context(view, &own, &context)).collect()
+}
+
+/// Trials with points, by their other factors in words: those of one context differ in nothing but the file system, the
+/// repeat and the points that they have.
+pub(super) fn contexts(view: &View) -> Vec<(String, Vec<usize>)> {
+    let mut contexts: Vec<(String, Vec<usize>)> = Vec::new();
+    for (index, trial) in view.trials.iter().enumerate().filter(|(_, trial)| !trial.points.is_empty()) {
+        let name = context(trial);
+        match contexts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, own)) => own.push(index),
+            None => contexts.push((name, vec![index])),
         }
     }
-    let mut found = Vec::new();
-    for context_name in contexts {
-        let own: Vec<usize> = view
-            .trials
-            .iter()
-            .enumerate()
-            .filter(|(_, trial)| !trial.points.is_empty() && context(trial) == context_name)
-            .map(|(index, _)| index)
-            .collect();
-        found.extend(of_context(view, &own, &context_name));
-    }
-    found
+    contexts
 }
 
 /// The points of trials that differ in nothing but the file system and the repeat.
@@ -122,6 +123,7 @@ fn one(
     let trials: Vec<&Evidence> = here.iter().filter_map(|&index| view.evidence.get(index)).collect();
     let of = |number: &str| format!("{prefix}{}", metric::of_point(point, number));
     let value = |number: &str| level(&trials, &of(number), view.confidence).map(|found| found.value);
+    let percentile = |name: &str| ["read", "write"].iter().find_map(|way| value(&format!("{way}_{name}")));
     let iops = level(&trials, &of(metric::IOPS), view.confidence)?;
     let sides = |kind: &str| [(factor::FILE_SYSTEM.to_owned(), kind.into())].into();
     let share = (name != BARE.name)
@@ -137,7 +139,9 @@ fn one(
         iops,
         bandwidth: value(metric::BANDWIDTH),
         mean_ns: value(metric::MEAN_NS),
-        p99_ns: ["read", "write"].iter().find_map(|way| value(&format!("{way}_{}", metric::P99_NS))),
+        p50_ns: percentile(metric::P50_NS),
+        p99_ns: percentile(metric::P99_NS),
+        p999_ns: percentile(metric::P999_NS),
         cpu_ns: value(metric::CPU_NS),
         share,
         steady: (ends.iter().filter(|steady| **steady).count(), ends.len()),

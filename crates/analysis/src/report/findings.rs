@@ -2,6 +2,7 @@
 //! volumes in lock-step, remedies and controls. `fsage report --json` prints it, and `scripts/recompute.py` computes it
 //! again from the exported samples.
 
+use fsage_model::fio::FioPoint;
 use fsage_model::reading::Records;
 use fsage_model::study::ClaimSpec;
 use serde::Serialize;
@@ -10,8 +11,9 @@ use serde_json::Value;
 use super::answer::Tuned;
 use super::control::{self, Kind};
 use super::view::{self, View};
-use super::{ReportError, ReportOptions, difference, lockstep, remedy, search};
-use crate::stats::{ClaimVerdict, Estimate, Judgement};
+use super::{ReportError, ReportOptions, difference, lockstep, remedy, scaling, search};
+use crate::stats::scaling::usl::{Coefficient, Law, Value as Fitted};
+use crate::stats::{ClaimVerdict, Estimate, Interval, Judgement};
 
 /// Version of [`Findings`]. 1: first.
 pub const FINDINGS_VERSION: u32 = 1;
@@ -40,6 +42,9 @@ pub struct Findings {
     /// What searches for options found; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<Tuned>,
+    /// How the rates of fio's points depend on load; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<Scaled>,
 }
 
 /// An estimate, unrounded.
@@ -140,6 +145,64 @@ pub struct Remedied {
     pub later: Option<Number>,
 }
 
+/// How a rate depends on load.
+#[derive(Debug, Clone, Serialize)]
+pub struct Scaled {
+    /// File system.
+    pub file_system: String,
+    /// Every other factor, in words.
+    pub context: String,
+    /// How the names of its metrics begin: with the name of its stage, if it is not the first.
+    pub prefix: String,
+    /// The point at the smallest load.
+    pub point: FioPoint,
+    /// What differs along the curve: `depth`, `jobs`, `files` or `block size`.
+    pub over: &'static str,
+    /// Its values, in rising order; bytes of block sizes.
+    pub loads: Vec<u64>,
+    /// Repeats that have a rate at each of them.
+    pub repeats: usize,
+    /// The smallest load whose rate is within 5 % of the largest; the largest load where the rate still rises.
+    pub saturated_at: u64,
+    /// The smallest and the largest load that it may be, with several repeats.
+    pub saturated_range: Option<(u64, u64)>,
+    /// The Universal Scalability Law; absent where there is none.
+    pub law: Option<FittedLaw>,
+    /// Why there is none.
+    pub no_law: Option<String>,
+}
+
+/// A Universal Scalability Law, its coefficients as they were fitted, without bounds.
+#[derive(Debug, Clone, Serialize)]
+pub struct FittedLaw {
+    /// Rate at load 1 in operations per second.
+    pub lambda: Ranged,
+    /// Contention.
+    pub sigma: Ranged,
+    /// Coherency.
+    pub kappa: Ranged,
+    /// Load of the largest rate, where kappa's interval is above 0.
+    pub peak: Option<Ranged>,
+    /// Largest deviation of the rates from the law, as a share of it.
+    pub deviation: f64,
+    /// p of the test of lack of fit.
+    pub lack_of_fit_p: Option<f64>,
+}
+
+/// A fitted number.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Ranged {
+    /// The value.
+    pub value: f64,
+    /// Lower end of the interval over repeats, where there is one.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// The bound that the value lies beyond within noise: the coefficient is at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<f64>,
+}
+
 /// A number of a control.
 #[derive(Debug, Clone, Serialize)]
 pub struct Controlled {
@@ -182,6 +245,42 @@ fn of(view: &View) -> Findings {
         lockstep: lockstep::costs(view).into_iter().map(between).collect(),
         remedies: remedy::all(view).iter().flat_map(remedied).collect(),
         searches: search::all(view).iter().map(Tuned::new).collect(),
+        scaling: scaling::all(view).into_iter().map(|one| scaled(view, one)).collect(),
+    }
+}
+
+fn scaled(view: &View, one: scaling::Scaled) -> Scaled {
+    Scaled {
+        file_system: view.file_systems.get(one.file_system).cloned().unwrap_or_default(),
+        context: one.context,
+        prefix: one.prefix,
+        over: one.over.name(),
+        point: one.point,
+        loads: one.loads,
+        repeats: one.repeats,
+        saturated_at: one.saturation.load,
+        saturated_range: one.saturation.range,
+        no_law: one.law.as_ref().err().map(ToString::to_string),
+        law: one.law.ok().map(fitted),
+    }
+}
+
+fn fitted(law: Law) -> FittedLaw {
+    let ranged = |value: f64, interval: Option<Interval>, bound: Option<f64>| Ranged {
+        value,
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
+        bound,
+    };
+    let plain = |of: Fitted| ranged(of.value, of.interval, None);
+    let coefficient = |of: Coefficient| ranged(of.value, of.interval, of.bound);
+    FittedLaw {
+        lambda: plain(law.lambda),
+        sigma: coefficient(law.sigma),
+        kappa: coefficient(law.kappa),
+        peak: law.peak.map(plain),
+        deviation: law.deviation,
+        lack_of_fit_p: law.p,
     }
 }
 

@@ -12,6 +12,7 @@ use super::difference::{Difference, Finding};
 use super::lockstep;
 use super::medium;
 use super::palette::Ink;
+use super::percentile::Percentiles;
 use super::series::{FreeMap, Latency, together};
 use super::text::rounded;
 use super::view::View;
@@ -28,6 +29,7 @@ pub struct Island<'a> {
     disk_times: Vec<medium::Spending>,
     lockstep: Vec<lockstep::Run>,
     device: Vec<device::Mark>,
+    percentiles: &'a Percentiles,
 }
 
 #[derive(Serialize)]
@@ -83,7 +85,12 @@ pub fn embedded(json: &str) -> String {
 }
 
 /// The island of a view.
-pub fn island<'a>(view: &'a View, differences: &'a [Difference], answer: &'a Chart) -> Island<'a> {
+pub fn island<'a>(
+    view: &'a View,
+    differences: &'a [Difference],
+    answer: &'a Chart,
+    percentiles: &'a Percentiles,
+) -> Island<'a> {
     let place = |name: &str| view.file_systems.iter().position(|known| known == name).unwrap_or(0);
     Island {
         panels: &view.panels,
@@ -113,6 +120,7 @@ pub fn island<'a>(view: &'a View, differences: &'a [Difference], answer: &'a Cha
         disk_times: medium::all(view),
         lockstep: lockstep::all(view),
         device: device::marks(view),
+        percentiles,
     }
 }
 

@@ -23,9 +23,11 @@ mod lockstep;
 mod medium;
 mod page;
 mod palette;
+mod percentile;
 mod point;
 mod power;
 pub mod remedy;
+pub(crate) mod scaling;
 mod search;
 mod section;
 mod series;
@@ -110,14 +112,17 @@ pub fn render(records: &dyn Records, options: &ReportOptions) -> Result<String, 
     let summary = control::summary(&controls);
     let judgements = judgements(&view, summary.as_ref());
     let answer = answer::of(&view, &judgements, summary);
-    let island = serde_json::to_string(&island::island(&view, &differences.made, &answer.chart))
-        .map_err(|source| ReportError::Data { source })?;
+    let percentiles = percentile::all(&view);
+    let island =
+        serde_json::to_string(&island::island(&view, &differences.made, &answer.chart, &percentiles))
+            .map_err(|source| ReportError::Data { source })?;
     let content = section::Content {
         view: &view,
         answer: &answer,
         differences: &differences,
         judgements: &judgements,
         controls: &controls,
+        percentiles: &percentiles,
     };
     Ok(page::page(&content, &island))
 }

@@ -1,6 +1,6 @@
 //! Points of fio that a trial has, for looking up their metrics.
 
-use fsage_model::fio::{FioEnd, FioPoint};
+use fsage_model::fio::{FioEnd, FioPoint, LatencyAt};
 use fsage_model::metric;
 use fsage_model::record::StageRecord;
 
@@ -13,6 +13,10 @@ pub struct Point {
     pub point: FioPoint,
     /// Whether it ended steady.
     pub steady: bool,
+    /// Percentiles of the completion latency of reads; none in old records.
+    pub read: Vec<LatencyAt>,
+    /// The same of writes.
+    pub write: Vec<LatencyAt>,
 }
 
 /// The points of a trial's `fio` stages.
@@ -26,6 +30,8 @@ pub fn of(stages: &[StageRecord]) -> Vec<Point> {
             prefix: prefix.clone(),
             point: result.point.clone(),
             steady: result.end == FioEnd::Steady,
+            read: result.read_percentiles.clone(),
+            write: result.write_percentiles.clone(),
         }));
     }
     points

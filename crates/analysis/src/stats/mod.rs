@@ -19,6 +19,7 @@ pub mod proportion;
 pub mod quantile;
 pub mod savitzky_golay;
 pub mod scale;
+pub mod scaling;
 pub mod series;
 pub mod shared;
 pub mod tree;

@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test stops at the first fault")]
 
+pub mod points;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

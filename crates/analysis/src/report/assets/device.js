@@ -127,3 +127,53 @@ fsage.charts.device_latency = {
   },
   csv: () => fsage.charts.device.csv(),
 };
+
+fsage.charts.device_percentiles = {
+  // A percentile's place: the share of operations that lies beyond it, upside down, so that each nine has the same room.
+  place: (percent) => 100 / (100 - percent),
+  draw(state) {
+    const { percent, curves } = fsage.data.percentiles;
+    const found = curves.filter((d) => d.load === state.load && d.bs === Number(state.bs));
+    const panel = (d) => [d.stage, fsage.device.held(d, ["bs"])].filter(Boolean).join(", ");
+    const order = (a, b) => a.context.localeCompare(b.context) || a.stage.localeCompare(b.stage) || a.engine.localeCompare(b.engine) || a.depth - b.depth || a.jobs - b.jobs || a.files - b.files;
+    const panels = [...new Set([...found].sort(order).map(panel))];
+    const x = percent.map(this.place);
+    const micro = (ns) => ns.map((v) => v / 1e3);
+    const traces = [];
+    const named = new Set();
+    panels.forEach((title, index) => {
+      const id = index ? index + 1 : "";
+      const axes = { type: "scatter", mode: "lines", xaxis: `x${id}`, yaxis: `y${id}` };
+      for (const d of found.filter((own) => panel(own) === title).sort((a, b) => a.file_system - b.file_system)) {
+        const name = fsage.device.name(d), colour = fsage.device.colour(d);
+        const own = x.slice(0, d.ns.length);
+        if (d.low.length) {
+          traces.push({ ...axes, legendgroup: name, showlegend: false, hoverinfo: "skip", fill: "toself", fillcolor: fsage.fade(colour, 0.14), line: { width: 0 },
+            x: [...own, ...[...own].reverse()], y: micro([...d.high, ...[...d.low].reverse()]) });
+        }
+        const interval = (i) => d.low.length ? `, interval ${fsage.significant(d.low[i] / 1e3)} to ${fsage.significant(d.high[i] / 1e3)}` : "";
+        traces.push({ ...axes, name, legendgroup: name, showlegend: !named.has(name), x: own, y: micro(d.ns),
+          line: { color: colour, width: 2, dash: fsage.device.ink(d).dash },
+          customdata: d.ns.map((ns, i) => [percent[i], fsage.significant(ns / 1e3), interval(i), d.n]),
+          hovertemplate: fsage.markup`%{customdata[0]} % took at most %{customdata[1]} µs%{customdata[2]}, n = %{customdata[3]}<extra>${name}</extra>` });
+        named.add(name);
+      }
+    });
+    const ticks = [0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999];
+    const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
+      { title: { text: "percentile", standoff: 8 }, type: "log", tickvals: ticks.map(this.place), ticktext: ticks.map(String) },
+      { title: { text: "completion latency (µs)", standoff: 8 }, type: "log", ...fsage.decades({}) },
+      panels);
+    const height = rows * 340 + 130;
+    const legend = { ...fsage.legend, y: 1 - 28 / height };
+    return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 112, b: 56 } }) };
+  },
+  csv() {
+    const { percent, curves } = fsage.data.percentiles;
+    const rows = [["file_system", "context", "stage", "load", "engine", "block_bytes", "depth", "jobs", "files", "direct", "percentile", "latency_ns", "low_ns", "high_ns", "n"]];
+    for (const d of curves) {
+      d.ns.forEach((ns, i) => rows.push([fsage.device.name(d), d.context, d.stage, d.load, d.engine, d.bs, d.depth, d.jobs, d.files, d.direct, percent[i], ns, d.low[i] ?? null, d.high[i] ?? null, d.n]));
+    }
+    return rows;
+  },
+};

@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::{Content, Section};
+use super::{Content, Section, scaling};
 use crate::report::device::{Measured, all};
 use crate::report::figure::{Figure, choice, figure, options, select};
+use crate::report::percentile::Percentiles;
 use crate::report::table::{Cell, Column, Row, table};
-use crate::report::text::{in_unit, percent, significant};
+use crate::report::text::{in_unit, percent, significant, whole_bytes};
 use crate::stats::Estimate;
 
 pub(super) const SECTION: Section = Section {
@@ -56,7 +57,37 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             controls: select("load", "load", &loads, 0),
             note: "Latency is fio's mean completion latency over reads and writes.",
         }))
+        @if let Some(chart) = percentiles(content.percentiles) { (chart) }
+        @if let Some(fits) = scaling::fits(content) { (fits) }
         (table("device-table", "Points of fio", &columns(), &rows(content, &found)))
+    })
+}
+
+/// The frame of the percentile curves; none where no record has any.
+fn percentiles(found: &Percentiles) -> Option<Markup> {
+    let (loads, sizes) = (found.loads(), found.sizes());
+    let sizes: Vec<(String, String)> =
+        sizes.into_iter().map(|bs| (bs.to_string(), whole_bytes(bs))).collect();
+    let band = "The shaded band is the interval over repeats at each percentile.";
+    let note = if found.has_intervals() { band } else { "" };
+    (!loads.is_empty()).then(|| {
+        figure(&Figure {
+            id: "device-percentile-chart",
+            kind: "device_percentiles",
+            title: "Latency by percentile",
+            how_to_read: "each line is one point on one file system: so many percent of its operations took no longer. The \
+                          horizontal axis gives every further nine as much room as the one before it, and so shows the tail; both axes \
+                          are logarithmic. A line that turns upwards has operations that wait much longer than most. Panels differ in depth, \
+                          jobs and files.",
+            controls: html! {
+                (select("load", "load", &loads, 0))
+                (select("bs", "block size", &sizes, 0))
+            },
+            note: &format!(
+                "Completion latency from fio's histogram, each value known to within 1/128; of several repeats the geometric mean at \
+                 each percentile. A line ends where fewer than one operation lies beyond. {note}"
+            ),
+        })
     })
 }
 
@@ -69,7 +100,9 @@ fn columns() -> Vec<Column> {
         Column::number("of the bare device", ""),
         Column::text("interval"),
         Column::number("mean latency", "ns"),
+        Column::number("median", "ns"),
         Column::number("99th percentile", "ns"),
+        Column::number("99.9th percentile", "ns"),
         Column::number("CPU time per operation", "ns"),
         Column::text("ended steady"),
     ]
@@ -94,7 +127,9 @@ fn row(content: &Content<'_>, one: &Measured) -> Row {
             Cell::maybe(one.share.as_ref().map(|share| share.value), percent),
             Cell::text(one.share.as_ref().map_or_else(String::new, interval)),
             time(one.mean_ns),
+            time(one.p50_ns),
             time(one.p99_ns),
+            time(one.p999_ns),
             time(one.cpu_ns),
             Cell::text(format!("{} of {}", one.steady.0, one.steady.1)),
         ],

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Content, Section};
 
-const WORDS: [(&str, &str); 24] = [
+const WORDS: [(&str, &str); 26] = [
     ("age", "What use leaves behind in a file system: files and free space in many pieces."),
     (
         "Cliff's δ",
@@ -52,12 +52,20 @@ const WORDS: [(&str, &str); 24] = [
         "From the lowest to the highest of a run's own looks, or of blocks of its ticks or probes. It is no interval: neighbouring values are alike, and another run may lie elsewhere.",
     ),
     ("repeat", "The same trial once more with another seed."),
+    (
+        "saturation point",
+        "The smallest load (depth, jobs, streams, block size) whose rate is within 5 % of the largest.",
+    ),
     ("Savitzky–Golay", "Smoothing by fitting a polynomial to each stretch of neighbouring points (1964)."),
     (
         "tick",
         "A stretch of the run, at most about 2,000 a run; its order statistics are one point of a chart.",
     ),
     ("trial", "One file system with one set of options, aged once."),
+    (
+        "Universal Scalability Law",
+        "X(n) = λn ÷ (1 + σ(n − 1) + κn(n − 1)): rate over load with contention σ and coherency κ (Gunther 2007).",
+    ),
     ("volume overwrites", "Bytes written by operations, divided by the size of the volume."),
 ];
 

@@ -19,6 +19,7 @@ mod power;
 mod priced;
 mod profile;
 mod remedy;
+mod scaling;
 mod search;
 mod setup;
 mod trial;
@@ -31,6 +32,7 @@ use maud::Markup;
 use super::answer::Answer;
 use super::control as control_rows;
 use super::difference::Differences;
+use super::percentile::Percentiles;
 use super::view::View;
 use crate::stats::Judgement;
 
@@ -43,6 +45,8 @@ pub struct Content<'a> {
     pub judgements: &'a [Judgement],
     /// What controls measured.
     pub controls: &'a [control_rows::Row],
+    /// Latencies of fio's points.
+    pub percentiles: &'a Percentiles,
 }
 
 /// A section: its anchor, its heading, the script that draws its charts, and what writes it down. `None` leaves

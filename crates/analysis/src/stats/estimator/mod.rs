@@ -25,7 +25,7 @@
 mod components;
 mod power;
 #[cfg(test)]
-mod simulation;
+pub(super) mod simulation;
 #[cfg(test)]
 mod tests;
 

@@ -11,10 +11,10 @@ use super::*;
 const ROUNDS: u32 = 2_000;
 const SEEDS: [u32; 6] = [3, 5, 8, 12, 20, 30];
 
-struct Dice(Xoshiro256PlusPlus);
+pub(in crate::stats) struct Dice(Xoshiro256PlusPlus);
 
 impl Dice {
-    fn new(seed: u64) -> Self {
+    pub(in crate::stats) fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
@@ -24,7 +24,7 @@ impl Dice {
     }
 
     /// Standard normal (Box & Muller 1958).
-    fn normal(&mut self) -> f64 {
+    pub(in crate::stats) fn normal(&mut self) -> f64 {
         (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
     }
 

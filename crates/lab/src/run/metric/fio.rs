@@ -88,6 +88,8 @@ mod tests {
             elapsed_ns: 0,
             read,
             write: FioLatency::default(),
+            read_percentiles: Vec::new(),
+            write_percentiles: Vec::new(),
             user_ns: operations,
             system_ns: operations,
             context_switches: operations,

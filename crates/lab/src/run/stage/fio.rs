@@ -4,8 +4,9 @@
 //! file system. What an interrupted attempt has complete is taken over ([`super::super::fio::kept`]).
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use fsage_engine::latency;
 use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioPoint, FioRecord, FioResult, FioRun};
 use fsage_model::location::Location;
 use fsage_model::protocol::{Event, HostFacts, call};
@@ -227,6 +228,8 @@ impl Run<'_> {
         let warnings = watch.end(&name, Some(Written { ours, of }), now);
         warnings.iter().for_each(|warning| context.warn(warning.clone()));
         let file = format!("{}-{name}.json", self.stage.name);
+        let log = histograms(&figures);
+        context.folder.keep_fio(&format!("{}-{name}.hlog", self.stage.name), log.as_bytes())?;
         context.folder.keep_fio(&file, run.json.as_bytes())?;
         self.ran += 1;
         let result = FioResult {
@@ -237,6 +240,8 @@ impl Run<'_> {
             elapsed_ns: run.elapsed_ns,
             read: figures.read,
             write: figures.write,
+            read_percentiles: figures.read_times.percentiles(),
+            write_percentiles: figures.write_times.percentiles(),
             user_ns: figures.user_ns,
             system_ns: figures.system_ns,
             context_switches: figures.context_switches,
@@ -337,6 +342,17 @@ fn figures(point: &str, run: &FioRun) -> Result<plus::Figures, FioError> {
     }
 }
 
+/// Completion latencies of a point as an HdrHistogram interval log, one line per direction; each value is the middle of
+/// fio's bin, and thus known to within 1/128.
+fn histograms(figures: &plus::Figures) -> String {
+    let length = Duration::from_nanos(figures.runtime_ns);
+    let both = [("read", &figures.read_times), ("write", &figures.write_times)];
+    let lines: Vec<String> =
+        both.iter().filter_map(|(way, times)| latency::bins_line(way, length, times.bins.bins())).collect();
+    let begin = SystemTime::now().checked_sub(length).unwrap_or(SystemTime::UNIX_EPOCH);
+    latency::interval_log(begin, lines.iter().map(String::as_str))
+}
+
 /// Requests that the queue of a device takes, where the kernel says: of a partition, its disk's.
 fn queue_length(device: &Path, context: &mut StageContext<'_>) -> Option<u32> {
     let name = device.file_name()?.to_str()?;
@@ -405,6 +421,17 @@ mod tests {
         assert!(one == same && one != other && one != stage.points());
         assert_eq!(groups(&one).len(), 3);
         assert!(one.chunks(6).all(|group| group.iter().all(|point| point.files == group[0].files)));
+    }
+
+    #[test]
+    fn a_point_has_a_histogram_for_each_direction_that_did_anything() {
+        let figures = plus::parse(include_str!("../../../tests/data/fio-3.33-bins.json")).unwrap();
+        let log = histograms(&figures);
+        let tags: Vec<&str> =
+            log.lines().filter_map(|line| line.strip_prefix("Tag=")?.split(',').next()).collect();
+        assert_eq!(tags, ["read", "write"]);
+        let reads = plus::Figures { write_times: plus::Latencies::default(), ..figures };
+        assert!(!histograms(&reads).contains("Tag=write"));
     }
 
     #[test]

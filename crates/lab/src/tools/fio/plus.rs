@@ -2,7 +2,7 @@
 //! file itself. Times of latencies are nanoseconds, those of runs milliseconds, CPU use percent of the run time of
 //! all jobs together.
 
-use fsage_model::fio::FioLatency;
+use fsage_model::fio::{Distribution, FioLatency, LatencyAt};
 use fsage_model::quantity::{as_f64, to_u64};
 use serde_json::Value;
 
@@ -22,12 +22,50 @@ pub struct Figures {
     pub read: FioLatency,
     /// Writes.
     pub write: FioLatency,
+    /// How long reads took.
+    pub read_times: Latencies,
+    /// How long writes took.
+    pub write_times: Latencies,
     /// CPU time of all jobs in user mode.
     pub user_ns: u64,
     /// CPU time of all jobs in the kernel.
     pub system_ns: u64,
     /// Context switches of all jobs.
     pub context_switches: u64,
+}
+
+/// Completion latencies of one direction, all jobs together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Latencies {
+    /// By bin, in nanoseconds.
+    pub bins: Distribution,
+    /// Shortest in nanoseconds; nothing without operations.
+    min_ns: Option<f64>,
+    /// Longest in nanoseconds.
+    max_ns: f64,
+    /// Operations that were timed.
+    timed: u64,
+}
+
+impl Latencies {
+    /// Percentiles; none where the bins do not hold every operation that was timed, so that they would be of a part.
+    #[must_use]
+    pub fn percentiles(&self) -> Vec<LatencyAt> {
+        let whole = self.bins.operations() == self.timed;
+        let min_ns = self.min_ns.filter(|_| whole);
+        min_ns.map(|min_ns| self.bins.percentiles(min_ns, self.max_ns)).unwrap_or_default()
+    }
+
+    fn add(&mut self, latency: &Value) {
+        let number = |key: &str| latency[key].as_f64().unwrap_or(0.0);
+        self.timed = self.timed.saturating_add(latency["N"].as_u64().unwrap_or(0));
+        self.min_ns = Some(self.min_ns.unwrap_or(f64::MAX).min(number("min")));
+        self.max_ns = self.max_ns.max(number("max"));
+        for (middle_ns, operations) in latency["bins"].as_object().into_iter().flatten() {
+            let bin = middle_ns.parse().ok().zip(operations.as_u64());
+            bin.into_iter().for_each(|(middle_ns, operations)| self.bins.add(middle_ns, operations));
+        }
+    }
 }
 
 /// Whether a version is new enough; one that is not understood is.
@@ -62,8 +100,8 @@ pub fn parse(json: &str) -> Result<Figures, FioOutputError> {
         figures.system_ns += busy("sys_cpu");
         figures.context_switches += job["ctx"].as_u64().unwrap_or(0);
         // With group reporting there is one entry; the first of several would speak for its own jobs alone.
-        add(&mut figures.read, &job["read"]);
-        add(&mut figures.write, &job["write"]);
+        add(&mut figures.read, &mut figures.read_times, &job["read"]);
+        add(&mut figures.write, &mut figures.write_times, &job["write"]);
     }
     if figures.read.operations + figures.write.operations == 0 {
         return Err(format("no operation was completed"));
@@ -71,7 +109,7 @@ pub fn parse(json: &str) -> Result<Figures, FioOutputError> {
     Ok(figures)
 }
 
-fn add(sum: &mut FioLatency, part: &Value) {
+fn add(sum: &mut FioLatency, times: &mut Latencies, part: &Value) {
     let operations = part["total_ios"].as_u64().unwrap_or(0);
     if operations == 0 {
         return;
@@ -79,6 +117,7 @@ fn add(sum: &mut FioLatency, part: &Value) {
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     // With direct sync engines there is no time of submission, and completion latency is all there is.
     let latency = &part["clat_ns"];
+    times.add(latency);
     let percentile = |key: &str| number(&latency["percentile"][key]);
     let (before, now) = (as_f64(sum.operations), as_f64(operations));
     sum.mean_ns = (sum.mean_ns * before + number(&latency["mean"]) * now) / (before + now);
@@ -108,6 +147,52 @@ mod tests {
         assert!(found.read.p99_ns <= found.read.p999_ns && found.read.p999_ns <= found.read.max_ns * 1.01);
         assert!(found.user_ns > 0 && found.system_ns > 0 && found.context_switches > 0);
         assert!(found.user_ns + found.system_ns < found.runtime_ns * 4, "percent, not shares: {found:?}");
+    }
+
+    /// A whole histogram, unlike [`SAVED`], whose bins were cut.
+    const BINS: &str = include_str!("../../../tests/data/fio-3.33-bins.json");
+
+    #[test]
+    fn percentiles_of_the_bins_are_those_that_fio_prints() {
+        let found = parse(BINS).unwrap();
+        let tree: Value = serde_json::from_str(BINS).unwrap();
+        for (times, way) in [(&found.read_times, "read"), (&found.write_times, "write")] {
+            let latency = &tree["jobs"][0][way]["clat_ns"];
+            let percentiles = times.percentiles();
+            assert_eq!(times.bins.operations(), latency["N"].as_u64().unwrap(), "{way}");
+            let mut compared = 0;
+            for at in &percentiles {
+                let theirs = &latency["percentile"][format!("{:.6}", at.percent)];
+                let Some(theirs) = theirs.as_f64() else { continue };
+                // fio's are the middles of bins, which may lie beyond the shortest and the longest.
+                let theirs =
+                    theirs.max(latency["min"].as_f64().unwrap()).min(latency["max"].as_f64().unwrap());
+                assert_eq!(at.ns, theirs, "{way}, {} %", at.percent);
+                compared += 1;
+            }
+            assert!(compared >= 12, "{way}: {compared}");
+            assert!(percentiles.windows(2).all(|pair| pair[0].ns <= pair[1].ns));
+        }
+        assert_eq!(
+            found.read.p99_ns,
+            found.read_times.percentiles().iter().find(|at| at.percent == 99.0).unwrap().ns
+        );
+    }
+
+    #[test]
+    fn bins_that_do_not_hold_every_operation_give_no_percentiles() {
+        let found = parse(SAVED).unwrap();
+        assert!(found.read.operations > 0 && found.read_times.bins.operations() == 6);
+        assert_eq!(found.read_times.percentiles(), []);
+        assert_eq!(Latencies::default().percentiles(), []);
+        // Two jobs that report by themselves are one distribution.
+        let mut tree: Value = serde_json::from_str(BINS).unwrap();
+        let job = tree["jobs"][0].clone();
+        tree["jobs"].as_array_mut().unwrap().push(job);
+        let (one, two) = (parse(BINS).unwrap(), parse(&tree.to_string()).unwrap());
+        assert_eq!(two.read_times.bins.operations(), 2 * one.read_times.bins.operations());
+        let common = |found: &Figures| found.read_times.percentiles()[..12].to_vec();
+        assert_eq!(common(&two), common(&one));
     }
 
     #[test]

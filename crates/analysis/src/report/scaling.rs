@@ -1,0 +1,195 @@
+//! How the rates of fio's points depend on depth, jobs, streams and block size: saturation points, and the Universal
+//! Scalability Law ([`crate::stats::scaling`]).
+//!
+//! A curve is what a stage has of one pattern on one file system where a single parameter differs, at three values of it
+//! or more. Rates are operations per second, over block size bytes per second. The law is about requests at once: it is
+//! fitted over depth, over jobs, and over the files of sequential patterns, each of which is a stream of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsage_model::fio::FioPoint;
+use fsage_model::metric;
+use fsage_model::size::Bytes;
+
+use super::device;
+use super::text::{counted, whole_bytes};
+use super::view::View;
+use crate::stats::scaling::{self, Curve, Law, Saturation, Unfit};
+use crate::stats::{Evidence, shared};
+
+/// What a rate is measured over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Over {
+    /// Requests under way per job.
+    Depth,
+    /// Jobs on the same files.
+    Jobs,
+    /// Files in use at once.
+    Files,
+    /// The size of a block.
+    Block,
+}
+
+impl Over {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Depth, Self::Jobs, Self::Files, Self::Block];
+
+    /// As charts have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Depth => "depth",
+            Self::Jobs => "jobs",
+            Self::Files => "files",
+            Self::Block => "block size",
+        }
+    }
+
+    /// A value of it in words.
+    pub fn words(self, load: u64) -> String {
+        if self == Self::Block { whole_bytes(load) } else { load.to_string() }
+    }
+
+    /// Its value at a point.
+    pub fn load(self, point: &FioPoint) -> u64 {
+        match self {
+            Self::Depth => u64::from(point.iodepth),
+            Self::Jobs => u64::from(point.numjobs),
+            Self::Files => u64::from(point.files),
+            Self::Block => point.bs.0,
+        }
+    }
+
+    /// The point without it: the same for all points that differ in nothing else.
+    pub fn without(self, point: &FioPoint) -> FioPoint {
+        let mut point = point.clone();
+        match self {
+            Self::Depth => point.iodepth = 0,
+            Self::Jobs => point.numjobs = 0,
+            Self::Files => point.files = 0,
+            Self::Block => point.bs = Bytes(0),
+        }
+        point
+    }
+
+    /// The rate that is compared.
+    pub const fn metric(self) -> &'static str {
+        if matches!(self, Self::Block) { metric::BANDWIDTH } else { metric::IOPS }
+    }
+
+    /// What is equal along a curve over it: `4 KiB, libaio, 1 job, 1 file`.
+    pub fn held(self, point: &FioPoint) -> String {
+        let FioPoint { bs, ioengine, iodepth, numjobs, files, direct, .. } = point;
+        let many = |number: u32, noun: &str| counted(usize::try_from(number).unwrap_or(usize::MAX), noun);
+        let parts = [
+            (self != Self::Block).then(|| whole_bytes(bs.0)),
+            Some(ioengine.name().to_owned()),
+            (!direct).then(|| "buffered".to_owned()),
+            (self != Self::Depth).then(|| format!("depth {iodepth}")),
+            (self != Self::Jobs && point.rw.is_random()).then(|| many(*numjobs, "job")),
+            (self != Self::Files).then(|| many(*files, "file")),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether more of it is more work at once.
+    fn is_load(self, point: &FioPoint) -> bool {
+        match self {
+            Self::Depth | Self::Jobs => true,
+            Self::Files => !point.rw.is_random(),
+            Self::Block => false,
+        }
+    }
+}
+
+/// A curve with what was fitted to it.
+#[derive(Debug, Clone)]
+pub struct Scaled {
+    /// Index in the view's file systems.
+    pub file_system: usize,
+    /// The trials' other factors, in words.
+    pub context: String,
+    /// How the names of its metrics begin: with the name of its stage, if it is not the first.
+    pub prefix: String,
+    /// The point at the smallest load.
+    pub point: FioPoint,
+    /// What differs.
+    pub over: Over,
+    /// Its values, in rising order.
+    pub loads: Vec<u64>,
+    /// Repeats that have a rate at each of them.
+    pub repeats: usize,
+    /// The smallest load near the largest rate.
+    pub saturation: Saturation,
+    /// The law, or why there is none.
+    pub law: Result<Law, Unfit>,
+}
+
+/// Every curve of the view: by context, file system, stage, parameter and point.
+pub fn all(view: &View) -> Vec<Scaled> {
+    let mut found = Vec::new();
+    for (context, own) in device::contexts(view) {
+        for (file_system, name) in view.file_systems.iter().enumerate() {
+            let here: Vec<usize> =
+                own.iter().copied().filter(|&index| view.trials[index].file_system == *name).collect();
+            let curves = curves(view, &here).into_iter();
+            found.extend(curves.map(|one| Scaled { file_system, context: context.clone(), ..one }));
+        }
+    }
+    found
+}
+
+/// Those of trials that differ in nothing but the repeat.
+fn curves(view: &View, trials: &[usize]) -> Vec<Scaled> {
+    let points: BTreeSet<(&String, &FioPoint)> = trials
+        .iter()
+        .flat_map(|&index| &view.trials[index].points)
+        .map(|point| (&point.prefix, &point.point))
+        .collect();
+    let evidence: Vec<&Evidence> = trials.iter().filter_map(|&index| view.evidence.get(index)).collect();
+    let mut groups: BTreeMap<(&String, Over, FioPoint), Vec<&FioPoint>> = BTreeMap::new();
+    for (prefix, point) in points {
+        for over in Over::ALL {
+            groups.entry((prefix, over, over.without(point))).or_default().push(point);
+        }
+    }
+    let curve = |((prefix, over, _), points): ((&String, Over, FioPoint), Vec<&FioPoint>)| {
+        let curve = Curve::new(&rates(&evidence, prefix, over, &points));
+        let saturation = scaling::saturation::saturation(&curve, view.confidence)?;
+        let first = points.iter().find(|point| over.load(point) == curve.loads()[0])?;
+        let law =
+            if over.is_load(first) { scaling::usl::fit(&curve, view.confidence) } else { Err(Unfit::NoLoad) };
+        Some(Scaled {
+            file_system: 0,
+            context: String::new(),
+            prefix: prefix.clone(),
+            point: (*first).clone(),
+            over,
+            loads: curve.loads().to_vec(),
+            repeats: curve.seeds(),
+            saturation,
+            law,
+        })
+    };
+    groups.into_iter().filter_map(curve).collect()
+}
+
+/// The rates by repeat, then load; of several trials of one repeat the geometric mean.
+fn rates(
+    trials: &[&Evidence],
+    prefix: &str,
+    over: Over,
+    points: &[&FioPoint],
+) -> BTreeMap<u32, BTreeMap<u64, f64>> {
+    let mut logs: BTreeMap<u32, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
+    for point in points {
+        let name = format!("{prefix}{}", metric::of_point(point, over.metric()));
+        for trial in shared::once(trials, &name) {
+            let Some(rate) = trial.mean(&name) else { continue };
+            logs.entry(trial.repeat).or_default().entry(over.load(point)).or_default().push(rate.ln());
+        }
+    }
+    let mean = |logs: Vec<f64>| crate::stats::quantile::mean(&logs).map_or(0.0, f64::exp);
+    let seed =
+        |rates: BTreeMap<u64, Vec<f64>>| rates.into_iter().map(|(load, logs)| (load, mean(logs))).collect();
+    logs.into_iter().map(|(repeat, rates)| (repeat, seed(rates))).collect()
+}
