@@ -215,6 +215,20 @@ pub struct DeviceCounts {
 }
 
 impl DeviceCounts {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, more: &Self) -> Self {
+        Self {
+            reads: self.reads.saturating_add(more.reads),
+            read_bytes: self.read_bytes.saturating_add(more.read_bytes),
+            writes: self.writes.saturating_add(more.writes),
+            written_bytes: self.written_bytes.saturating_add(more.written_bytes),
+            flushes: self.flushes.saturating_add(more.flushes),
+            busy_ms: self.busy_ms.saturating_add(more.busy_ms),
+            queued_ms: self.queued_ms.saturating_add(more.queued_ms),
+        }
+    }
+
     /// What was counted since `before`.
     #[must_use]
     pub const fn since(self, before: &Self) -> Self {
@@ -228,6 +242,19 @@ impl DeviceCounts {
             queued_ms: self.queued_ms.saturating_sub(before.queued_ms),
         }
     }
+}
+
+/// What it took to bring a volume to rest before something was timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Settled {
+    /// Nanoseconds until the file system was written back (`syncfs`); close to 0 without one.
+    pub sync_ns: u64,
+    /// Nanoseconds until the device had written back and emptied its volatile cache.
+    pub flush_ns: u64,
+    /// Nanoseconds until the device was quiet, those before included.
+    pub elapsed_ns: u64,
+    /// Whether it was quiet: nothing under way, and nothing asked for 50 ms. False where it was not within 5 s.
+    pub quiet: bool,
 }
 
 /// What the agent has of a run of fio.
@@ -327,6 +354,10 @@ pub struct FioResult {
     /// What the virtual disk did, ramp included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
+    /// How the volume came to rest before it, so that what was written before is not in its time; absent in records
+    /// from before this was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
     /// What makes its numbers doubtful; the trial repeats them.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -457,6 +488,7 @@ mod tests {
             samples,
             device: None,
             disk: None,
+            settled: None,
             warnings: Vec::new(),
             kept: false,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FioStage, VolumeSpec, one, yes};
+use super::{FioStage, PreconditionStage, VolumeSpec, one, yes};
 use crate::crash::{CACHE_BYTES, CrashLoad, DatabaseModes, DriveBehaviour, JournalMode, Synchronous};
 use crate::load::{PaceSpec, StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
@@ -67,6 +67,8 @@ stages! {
     "fio" Fio(Box<FioStage>);
     /// Do a load, lose power, and inspect what the file system makes of what the drive may hold then.
     "power-cuts" PowerCuts(Box<PowerCutsStage>);
+    /// Write the device from end to end and then at random until its rate is steady, before mkfs.
+    "precondition" Precondition(Box<PreconditionStage>);
 }
 
 impl StageSpec {

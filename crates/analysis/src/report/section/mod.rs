@@ -5,6 +5,7 @@ mod claim;
 mod control;
 mod cost;
 mod device;
+mod device_wear;
 mod difference;
 mod free_space;
 mod glossary;
@@ -68,6 +69,7 @@ pub const ALL: &[Section] = &[
     device::SECTION,
     lockstep::SECTION,
     wear::SECTION,
+    device_wear::SECTION,
     medium::SECTION,
     priced::SECTION,
     latency::CHART,

@@ -94,6 +94,7 @@ mod tests {
             samples: Vec::new(),
             device: None,
             disk: None,
+            settled: None,
             warnings: Vec::new(),
             kept: false,
         }

@@ -35,9 +35,10 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
                     room(&mut check, index, fio, bytes.0, bare);
                 }
             }
+            StageSpec::Precondition(_) => {}
             other if bare => {
                 let what = format!(
-                    "`{}` needs a file system: on the bare device only `fio` stages run",
+                    "`{}` needs a file system: on the bare device only `fio` and `precondition` stages run",
                     other.kind()
                 );
                 check.fail(&index.to_string(), what);
