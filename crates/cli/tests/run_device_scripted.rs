@@ -77,7 +77,12 @@ fn reading(plot: &Plot) -> WearReading {
         let missing = "smartctl: the program smartctl is not installed".to_owned();
         return WearReading { device, missing, ..WearReading::default() };
     }
-    WearReading { device, source: "smartctl -j -x /dev/scripted0".to_owned(), counters, missing: String::new() }
+    WearReading {
+        device,
+        source: "smartctl -j -x /dev/scripted0".to_owned(),
+        counters,
+        missing: String::new(),
+    }
 }
 
 fn fio(plot: &mut Plot, argv: &[String]) -> FioRun {
@@ -112,7 +117,11 @@ fn answer(plot: &mut Plot, request: &Request) -> Option<Result<Reply, Failure>> 
             model: "EXAMPLE SSD".to_owned(),
             serial: plot.serial.to_owned(),
             exclusive: true,
-            identity: DeviceIdentity { sequence: Some(7), size_bytes: DEVICE_BYTES, ..DeviceIdentity::default() },
+            identity: DeviceIdentity {
+                sequence: Some(7),
+                size_bytes: DEVICE_BYTES,
+                ..DeviceIdentity::default()
+            },
             ..BlockFacts::default()
         }),
         Request::WearCounters(call) => {
@@ -228,7 +237,8 @@ fn a_device_is_preconditioned_once_and_its_wear_is_read_around_each_stage() {
     let settled = asked.iter().rposition(|name| name == "settle-device").unwrap();
     assert_eq!(asked[settled + 1], "wear-counters");
     let page = render(&Reader::open(&stage.store()).unwrap(), &ReportOptions::default()).unwrap();
-    for text in ["Wear counters of the device", "less than 1 %", "2 sequential passes, random writes steady"] {
+    for text in ["Wear counters of the device", "less than 1 %", "2 sequential passes, random writes steady"]
+    {
         assert!(page.contains(text), "{text}");
     }
 }
@@ -240,7 +250,9 @@ fn a_run_that_resumes_does_not_precondition_again_and_another_device_is() {
     stage.plot.lock().unwrap().fails = Some(4);
     let _ = stage.run();
     stage.plot.lock().unwrap().fails = None;
-    assert_eq!(states(&stage.run()), [TrialState::Complete; 2]);
+    let mut resumed = states(&stage.run());
+    resumed.sort_by_key(|state| *state == TrialState::Kept);
+    assert_eq!(resumed, [TrialState::Complete, TrialState::Kept]);
     assert_eq!(stage.passes(), 2);
     for trial in stage.trials() {
         assert!(precondition(&trial).taken_from.is_some() && !precondition(&trial).is_steady());

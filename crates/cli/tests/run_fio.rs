@@ -132,6 +132,39 @@ fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
     );
 }
 
+#[test]
+fn a_job_file_of_ones_own_is_run_as_a_point_and_leaves_no_file() {
+    let Some(lab) = Lab::new() else { return };
+    let at = STUDY.find("rw = ").unwrap();
+    let text =
+        format!("{}job = \"own mix.fio\"\nsize = \"16MiB\"\nruntime = 1.0\nround = 0.2\n", &STUDY[..at]);
+    std::fs::write(lab.scratch.path().join("points.toml"), text).unwrap();
+    let job = "[global]\nioengine=psync\nfallocate=none\nsize={size}\n[reader]\nrw=randread\n[writer]\nrw=randwrite\nfsync=8\n";
+    std::fs::write(lab.scratch.path().join("own mix.fio"), job).unwrap();
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    let record = fio(&trials[0]);
+    let own = record.job.as_ref().unwrap();
+    assert_eq!((own.point.as_str(), own.file.as_str()), ("job-own-mix", "fio/fio-job-own-mix.json"));
+    assert!(own.read.operations > 0 && own.write.operations > 0 && record.results.is_empty(), "{own:?}");
+    assert!(own.settled.unwrap().quiet && own.device.unwrap().written_bytes > 0, "{own:?}");
+    let path = lab.store().join("trials").join(&trials[0].id).join(&own.file);
+    let json: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert!(json["jobs"].is_array());
+    let metric = trials[0].metrics.iter().find(|metric| metric.name == "job-own-mix.iops").unwrap();
+    assert!(metric.samples[0] > 0.0);
+    // The job is part of the trial: another one is another trial, of which this store has none.
+    std::fs::write(lab.scratch.path().join("own mix.fio"), job.replace("fsync=8", "fsync=9")).unwrap();
+    let (code, stderr) = lab.run(&[]);
+    assert!(code == Some(2) && stderr.contains("not in this run"), "{stderr}");
+    std::fs::write(lab.scratch.path().join("own mix.fio"), job.replace("fsync=8", "filename=/dev/null"))
+        .unwrap();
+    let (code, stderr) = lab.run(&[]);
+    assert!(code == Some(2) && stderr.contains("line 9"), "{stderr}");
+}
+
 const CONDITIONED: &str = r#"name = "points"
 title = "Preconditioned loop files"
 question = "q"

@@ -318,11 +318,11 @@ pub struct FioLatency {
     pub max_ns: f64,
 }
 
-/// A point that was run, with what its JSON says of the time after the ramp.
+/// A point that was run, with what its JSON says of the time after the ramp; or a job file, with its name (`P`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FioResult {
+pub struct FioResult<P = FioPoint> {
     /// Which.
-    pub point: FioPoint,
+    pub point: P,
     /// fio's JSON: a file of the trial.
     pub file: String,
     /// How it ended.
@@ -366,7 +366,7 @@ pub struct FioResult {
     pub kept: bool,
 }
 
-impl FioResult {
+impl<P> FioResult<P> {
     /// Operations of both directions.
     #[must_use]
     pub const fn operations(&self) -> u64 {
@@ -424,8 +424,20 @@ pub struct FioRecord {
     /// Whether there was no file system.
     #[serde(default)]
     pub bare: bool,
-    /// Points in the order in which they ran.
+    /// Points in the order in which they ran; none where it ran a job file.
     pub results: Vec<FioResult>,
+    /// The job file that it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Box<FioResult<String>>>,
+}
+
+impl FioRecord {
+    /// Names of its points and its job, each with the warnings that are about it.
+    #[must_use]
+    pub fn warned(&self) -> Vec<(String, &[Warning])> {
+        let points = self.results.iter().map(|result| (result.point.to_string(), result.warnings.as_slice()));
+        points.chain(self.job.iter().map(|job| (job.point.clone(), job.warnings.as_slice()))).collect()
+    }
 }
 
 #[cfg(test)]

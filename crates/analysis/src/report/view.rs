@@ -100,6 +100,8 @@ pub struct Trial {
     /// What the requests of its logs would take on other media.
     pub priced: Vec<PricedLog>,
     pub points: Vec<Point>,
+    /// Job files of fio.
+    pub jobs: Vec<point::Job>,
     /// What its device said of its own wear.
     pub wear: Vec<StageWear>,
     pub precondition: Option<PreconditionRecord>,
@@ -369,7 +371,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         StageRecord::Image { run, .. } if !run.is_empty() => Some((position, run.clone())),
         _ => None,
     });
-    let (lockstep, points) = (lockstep(&stages), point::of(&stages));
+    let (lockstep, points, jobs) = (lockstep(&stages), point::of(&stages), point::jobs(&stages));
     let power_cuts = stages.iter().find_map(StageRecord::power_cuts).cloned();
     let precondition = stages.iter().find_map(StageRecord::precondition).cloned();
     let mut ages = Vec::new();
@@ -400,6 +402,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         power_cuts,
         priced: Vec::new(),
         points,
+        jobs,
         wear: file.wear,
         precondition,
     };

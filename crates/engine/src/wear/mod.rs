@@ -138,6 +138,13 @@ fn programs(bus: Bus, node: &str) -> Vec<(Vec<String>, Parse)> {
     }
 }
 
+/// What every parser makes of output, of whichever program.
+#[must_use]
+pub fn parsed(text: &str) -> Vec<WearCounter> {
+    let parsers = [smartctl::parse as Parse, nvme::parse as Parse];
+    parsers.into_iter().filter_map(|parse| parse(text).ok()).flatten().collect()
+}
+
 /// A counter, if its value is within what its kind can be.
 fn counter(kind: WearKind, name: &str, value: u64, step: u64) -> Option<WearCounter> {
     let most = match kind {
@@ -305,6 +312,51 @@ mod tests {
         assert_eq!(bytes(WearKind::HostWritten, "x", u64::MAX, 512_000), None);
         assert_eq!(counter(WearKind::SpareLeft, "x", 101, 1), None);
         assert_eq!(counter(WearKind::Used, "x", 256, 1), None);
+    }
+
+    const SAVED: [&str; 6] = [
+        NVME,
+        NVME_CLI,
+        include_str!("../../tests/data/wear/nvme-cli-1.json"),
+        include_str!("../../tests/data/wear/ata-attributes.json"),
+        include_str!("../../tests/data/wear/ata-statistics.json"),
+        include_str!("../../tests/data/wear/smartctl-refused.json"),
+    ];
+
+    /// The text with its `n`-th number replaced.
+    fn with_number(text: &str, n: usize, by: &str) -> Option<String> {
+        let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+        let mut starts = (0..text.len()).filter(|&at| is_digit(at) && (at == 0 || !is_digit(at - 1)));
+        let start = starts.nth(n)?;
+        let end = (start..text.len()).find(|&at| !is_digit(at)).unwrap_or(text.len());
+        Some(format!("{}{by}{}", &text[..start], &text[end..]))
+    }
+
+    #[test]
+    fn output_that_is_cut_off_or_has_wild_numbers_gives_only_counters_within_reason() {
+        let reasonable = |text: &str| {
+            for found in parsed(text) {
+                assert!(found.step > 0 && found.name.len() <= LONGEST_NAME, "{found:?}");
+                assert!(found.kind != WearKind::Used || found.value <= 255, "{found:?}");
+                assert!(found.kind != WearKind::SpareLeft || found.value <= 100, "{found:?}");
+            }
+        };
+        for text in SAVED {
+            let end = text.trim_end().len();
+            for at in (0..end).step_by(13) {
+                assert_eq!(parsed(&text[..at]), [], "what is cut off is none");
+            }
+            for by in
+                ["18446744073709551616", "-1", "1e308", "0.5", "null", "[]", "{}", "\"7\"", "99999999999999"]
+            {
+                let mut n = 0;
+                while let Some(wild) = with_number(text, n, by) {
+                    reasonable(&wild);
+                    n += 1;
+                }
+                assert!(n >= 5, "{n}");
+            }
+        }
     }
 
     #[test]

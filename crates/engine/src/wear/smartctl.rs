@@ -24,7 +24,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<WearCounter>, String> {
     found.extend(statistics(&said));
     for attribute in attributes(&said) {
         // Several attributes of one kind are kept: none is known to be the better one.
-        let standard = found.iter().any(|known: &WearCounter| known.kind == attribute.kind && !is_attribute(known));
+        let standard =
+            found.iter().any(|known: &WearCounter| known.kind == attribute.kind && !is_attribute(known));
         if !standard {
             found.push(attribute);
         }
@@ -41,7 +42,7 @@ fn is_attribute(known: &WearCounter) -> bool {
 /// What it says went wrong.
 fn why(said: &Value) -> String {
     let messages = said.pointer("/smartctl/messages").and_then(Value::as_array);
-    let said = messages.into_iter().flatten().filter_map(|message| message.get("string")?.as_str()).next();
+    let said = messages.into_iter().flatten().find_map(|message| message.get("string")?.as_str());
     said.map_or_else(|| "it names no counter".to_owned(), |text| plain(text, LONGEST_REASON))
 }
 
@@ -105,7 +106,9 @@ fn attribute(row: &Value, block_bytes: u64) -> Option<WearCounter> {
     if has(&["Available_Reservd_Space"]) {
         return counter(WearKind::SpareLeft, &name, left()?, 1);
     }
-    has(&["Reported_Uncorrect"]).then(raw)?.and_then(|errors| counter(WearKind::MediaErrors, &name, errors, 1))
+    has(&["Reported_Uncorrect"])
+        .then(raw)?
+        .and_then(|errors| counter(WearKind::MediaErrors, &name, errors, 1))
 }
 
 /// Bytes of the unit that a name says.
@@ -190,7 +193,8 @@ mod tests {
     #[test]
     fn an_attribute_of_an_unknown_unit_is_left_out() {
         let of = |name: &str, value: u64, raw: &str| {
-            let row = format!(r#"{{"id": 233, "name": "{name}", "value": {value}, "raw": {{"value": {raw}}}}}"#);
+            let row =
+                format!(r#"{{"id": 233, "name": "{name}", "value": {value}, "raw": {{"value": {raw}}}}}"#);
             attribute(&serde_json::from_str(&row).unwrap(), 4096).map(|one| (one.kind, one.value))
         };
         assert_eq!(of("Media_Wearout_Indicator", 98, "0"), Some((WearKind::Used, 2)));

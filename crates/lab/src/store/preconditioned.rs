@@ -147,7 +147,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Preconditioned::of(folder.path());
         let own = basis(&disk("a"), &json!({})).unwrap();
-        for text in ["", "{", "[]", r#"{"version": 999, "devices": []}"#, r#"{"version": 5, "devices": [7]}"#] {
+        for text in ["", "{", "[]", r#"{"version": 999, "devices": []}"#, r#"{"version": 5, "devices": [7]}"#]
+        {
             std::fs::write(folder.path().join(FILE), text).unwrap();
             assert_eq!(store.find(&own), None, "{text}");
         }

@@ -19,7 +19,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         return None;
     }
     let all = whole_study(&trials);
-    let stages: Vec<Row> = trials.iter().flat_map(|trial| trial.wear.iter().flat_map(|wear| stage(trial, wear))).collect();
+    let stages: Vec<Row> =
+        trials.iter().flat_map(|trial| trial.wear.iter().flat_map(|wear| stage(trial, wear))).collect();
     Some(html! {
         p.lead {
             "The counters are the device's own. Each moves in steps, which the tables give: where a counter did not move, the difference is less than one step. "
@@ -74,7 +75,10 @@ fn whole_study(trials: &[&Trial]) -> Vec<Row> {
     let rows = devices.iter().flat_map(|(first, last, count)| {
         let name = first.device.display().to_string();
         let count = counted(*count, "trial");
-        changes(first, last).iter().map(|change| row([name.clone(), count.clone()], change)).collect::<Vec<_>>()
+        changes(first, last)
+            .iter()
+            .map(|change| row([name.clone(), count.clone()], change))
+            .collect::<Vec<_>>()
     });
     rows.collect()
 }

@@ -5,6 +5,7 @@ mod claim;
 mod control;
 mod cost;
 mod device;
+mod device_job;
 mod device_wear;
 mod difference;
 mod free_space;
@@ -67,6 +68,7 @@ pub const ALL: &[Section] = &[
     age_cost::SECTION,
     remedy::SECTION,
     device::SECTION,
+    device_job::SECTION,
     lockstep::SECTION,
     wear::SECTION,
     device_wear::SECTION,

@@ -32,7 +32,10 @@ fn preconditioning(done: &PreconditionRecord) -> String {
     let wrote = nanoseconds(as_f64(done.runtime_ns));
     let rate = done.last_iops().map_or_else(String::new, |iops| format!(" at {} /s", significant(iops)));
     let end = if done.is_steady() { "steady" } else { "not steady" };
-    let by = done.taken_from.as_ref().map_or_else(String::new, |trial| format!("; by trial {trial}, {}", done.made));
+    let by = done
+        .taken_from
+        .as_ref()
+        .map_or_else(String::new, |trial| format!("; by trial {trial}, {}", done.made));
     format!("{passes}, random writes {end} after {wrote}{rate}{by}")
 }
 
@@ -87,7 +90,10 @@ mod tests {
             device: None,
             elapsed_ns: 0,
         };
-        assert_eq!(preconditioning(&done), "2 sequential passes, random writes steady after 10 min 0 s at 500 /s");
+        assert_eq!(
+            preconditioning(&done),
+            "2 sequential passes, random writes steady after 10 min 0 s at 500 /s"
+        );
         let taken = PreconditionRecord {
             taken_from: Some("abc".to_owned()),
             end: FioEnd::Time,

@@ -3,11 +3,16 @@
 //! Points of one number of files follow each other, in an order that the trial's seed shuffles, the same on every
 //! file system. What an interrupted attempt has complete is taken over ([`super::super::fio::kept`]).
 
+mod own;
+
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioEngine, FioPoint, FioRecord, FioResult, FioRun, Settled};
+use fsage_model::fio::{
+    BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioEngine, FioPoint, FioRecord, FioResult, FioRun, Settled,
+};
 use fsage_model::location::Location;
 use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
@@ -23,7 +28,7 @@ use crate::run::fio::job::{Ground, Place, Times};
 use crate::run::fio::kept::Kept;
 use crate::run::observer::RunEvent;
 use crate::run::trial_volume::TrialVolume;
-use crate::run::warning::Written;
+use crate::run::warning::{Watch, Written};
 use crate::target::Incoming;
 use crate::tools::fio::{FioOutputError, PROGRAM, plus};
 use crate::tools::{Invocation, ToolError};
@@ -50,6 +55,9 @@ impl Stage for FioStage {
             clock: Instant::now(),
             ran: 0,
         };
+        if let Some(job) = self.job_name() {
+            return run.own_job(job, version, context);
+        }
         run.check(context)?;
         if !run.kept.results().is_empty() {
             let (kept, all) = (run.kept.results().len(), run.points.len());
@@ -61,12 +69,15 @@ impl Stage for FioStage {
         }
         let results = run.kept.end();
         let (name, bare) = (self.name.clone(), context.file_system.is_bare());
-        let record = FioRecord { name, version, bytes, bare, results };
+        let record = FioRecord { name, version, bytes, bare, results, job: None };
         context.done.push(StageRecord::Fio(Box::new(record)));
         Ok(())
     }
 
     fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
+        if self.job.is_some() {
+            return own::describe(self, point, seed);
+        }
         let mut lines = Vec::new();
         let times = times(self);
         let points = ordered(self.points(), seed);
@@ -224,7 +235,7 @@ impl Run<'_> {
         point: &FioPoint,
         context: &mut StageContext<'_>,
     ) -> Result<(), TrialError> {
-        let settled = self.settle(point, context)?;
+        let settled = self.settle(point.direct, context)?;
         let times = times(self.stage);
         let limit = GRACE + Duration::from_millis(times.runtime_ms + times.ramp_ms);
         let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
@@ -232,6 +243,20 @@ impl Run<'_> {
         let words = place.words(point, times, context.planned.seed);
         let watch = context.watch()?;
         let run = self.fio(&name, words, (limit, round_ms, self.stage.steady), context)?;
+        let result = self.result(point.clone(), run, (settled, watch), context)?;
+        self.ran += 1;
+        self.kept.keep(result, context)
+    }
+
+    /// What a run left, which is kept, with what went on meanwhile.
+    fn result<P: Display>(
+        &self,
+        point: P,
+        run: FioRun,
+        (settled, watch): (Settled, Watch),
+        context: &mut StageContext<'_>,
+    ) -> Result<FioResult<P>, TrialError> {
+        let name = point.to_string();
         let figures = figures(&name, &run)?;
         let now = context.session.call(call::HostActivity)?;
         let (ours, of) = (figures.write.bytes, figures.read.bytes + figures.write.bytes);
@@ -240,9 +265,8 @@ impl Run<'_> {
         warnings.iter().for_each(|warning| context.warn(warning.clone()));
         let file = format!("{}-{name}.json", self.stage.name);
         context.folder.keep_fio(&file, run.json.as_bytes())?;
-        self.ran += 1;
-        let result = FioResult {
-            point: point.clone(),
+        Ok(FioResult {
+            point,
             file: format!("fio/{file}"),
             end: if run.ended_steady { FioEnd::Steady } else { FioEnd::Time },
             runtime_ns: figures.runtime_ns,
@@ -258,15 +282,14 @@ impl Run<'_> {
             settled: Some(settled),
             warnings,
             kept: false,
-        };
-        self.kept.keep(result, context)
+        })
     }
 
     /// Writes back what came before, so that it does not fall into the point, and waits until the device is quiet. Before a
     /// point without direct I/O the caches are dropped as well.
-    fn settle(&self, point: &FioPoint, context: &mut StageContext<'_>) -> Result<Settled, TrialError> {
+    fn settle(&self, direct: bool, context: &mut StageContext<'_>) -> Result<Settled, TrialError> {
         let settled = self.place.settle(context)?;
-        if !point.direct {
+        if !direct {
             context.session.call(call::DropCaches)?;
         }
         Ok(settled)
@@ -313,8 +336,8 @@ struct Progress {
 impl Progress {
     fn of(run: &Run<'_>, name: &str) -> Self {
         let (complete, all) = (run.kept.results().len(), run.points.len());
-        let number =
-            if name == "layout" { String::new() } else { format!("point {} of {all}: ", complete + 1) };
+        let alone = name == "layout" || all == 0;
+        let number = if alone { String::new() } else { format!("point {} of {all}: ", complete + 1) };
         let note = format!("{number}{name}");
         let point_s = run.stage.runtime + run.stage.ramp;
         Self { stage: run.stage.name.clone(), note, complete, all, ran: run.ran, clock: run.clock, point_s }
@@ -362,7 +385,12 @@ pub(super) fn figures(point: &str, run: &FioRun) -> Result<plus::Figures, FioErr
 
 /// A device that would not come to rest.
 fn still_busy(point: &str, settled: Settled) -> Option<Warning> {
-    let message = || format!("{point}: the device was still busy before it, after {:.1} s", as_f64(settled.elapsed_ns) / 1e9);
+    let message = || {
+        format!(
+            "{point}: the device was still busy before it, after {:.1} s",
+            as_f64(settled.elapsed_ns) / 1e9
+        )
+    };
     (!settled.quiet).then(|| Warning { kind: WarningKind::StillBusy, message: message() })
 }
 

@@ -38,7 +38,9 @@ impl Stage for PreconditionStage {
             Some(record) => {
                 let by = record.taken_from.as_deref().unwrap_or_default();
                 context.step(&self.name, "");
-                context.folder.log(&format!("the device was preconditioned by trial {by} at {}", record.made));
+                context
+                    .folder
+                    .log(&format!("the device was preconditioned by trial {by} at {}", record.made));
                 record
             }
             None => {

@@ -30,9 +30,13 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
     });
     for (_, stage) in stages() {
         let why = match stage {
-            StageSpec::Image(_) => "an image is restored to a discarded volume, which undoes the preconditioning",
+            StageSpec::Image(_) => {
+                "an image is restored to a discarded volume, which undoes the preconditioning"
+            }
             StageSpec::Copy(_) | StageSpec::Lockstep(_) => "its other volumes would not be preconditioned",
-            StageSpec::PowerCuts(_) => "it works on a virtual disk that shows crash states, and tells no rates",
+            StageSpec::PowerCuts(_) => {
+                "it works on a virtual disk that shows crash states, and tells no rates"
+            }
             StageSpec::Remedy(remedy) if remedy.target(&spec.volume).is_some() => {
                 "its copy goes to a volume that would not be preconditioned"
             }
@@ -64,7 +68,8 @@ fn mkfs(check: &mut Checker, spec: &StudySpec) {
         let what = format!("mkfs of {kind} discards the device, which undoes the preconditioning");
         check.fail(&format!("file_system.options.{kind}.mkfs"), what);
         if let Some(problem) = check.problems.last_mut() {
-            problem.hint = Some(format!("give `[file_system.options.{kind}]` the line `mkfs.discard = false`"));
+            problem.hint =
+                Some(format!("give `[file_system.options.{kind}]` the line `mkfs.discard = false`"));
         }
     }
 }
@@ -89,7 +94,10 @@ impl Limits for PreconditionStage {
         }
         let window = f64::from(u32::try_from(WINDOW).unwrap_or(u32::MAX));
         check.require(self.round.is_none() || self.runtime / self.round_s() >= window, "round", || {
-            format!("in {} s there are fewer than {WINDOW} rounds, so that it could not be steady", self.runtime)
+            format!(
+                "in {} s there are fewer than {WINDOW} rounds, so that it could not be steady",
+                self.runtime
+            )
         });
     }
 }
@@ -131,7 +139,11 @@ rw = "randread"
             ("mkfs.discard = false", "", "mkfs of ext4 discards the device"),
             ("mkfs.discard = false", "mkfs.discard = true", "mkfs of ext4 discards the device"),
             ("kind = \"ext4\"", "kind = \"xfs\"", "mkfs of xfs discards the device"),
-            ("[[stage]]\nkind = \"fio\"\nrw = \"randread\"", "[[stage]]\nkind = \"image\"", "`image` cannot follow"),
+            (
+                "[[stage]]\nkind = \"fio\"\nrw = \"randread\"",
+                "[[stage]]\nkind = \"image\"",
+                "`image` cannot follow",
+            ),
             ("kind = \"loop\"", "medium = \"ssd\"", "disk in model time"),
             ("size = \"256MiB\"", "size = \"5MiB\"", "too small"),
             ("runtime = 60.0", "runtime = 0.1", "0.1 is not in 0.5"),
