@@ -114,6 +114,8 @@ fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
                 let reads = fsage_model::quantity::share(result.read.operations, result.operations());
                 assert!((0.6..0.8).contains(&reads), "{name}: {reads}");
             }
+            let settled = result.settled.unwrap();
+            assert!(settled.quiet && settled.elapsed_ns >= 50_000_000, "{name}: {settled:?}");
             let device = result.device.unwrap();
             assert!(device.read_bytes > 0 && !result.samples.is_empty(), "{name}");
             let metric = trial.metrics.iter().find(|metric| metric.name == format!("{name}.iops")).unwrap();
@@ -146,6 +148,93 @@ fn percentiles(latency: &Value, kept: &[LatencyAt]) {
             .is_some()
     });
     assert!(compared.count() >= 10);
+}
+
+#[test]
+fn a_job_file_of_ones_own_is_run_as_a_point_and_leaves_no_file() {
+    let Some(lab) = Lab::new() else { return };
+    let at = STUDY.find("rw = ").unwrap();
+    let text =
+        format!("{}job = \"own mix.fio\"\nsize = \"16MiB\"\nruntime = 1.0\nround = 0.2\n", &STUDY[..at]);
+    std::fs::write(lab.scratch.path().join("points.toml"), text).unwrap();
+    let job = "[global]\nioengine=psync\nfallocate=none\nsize={size}\n[reader]\nrw=randread\n[writer]\nrw=randwrite\nfsync=8\n";
+    std::fs::write(lab.scratch.path().join("own mix.fio"), job).unwrap();
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    let record = fio(&trials[0]);
+    let own = record.job.as_ref().unwrap();
+    assert_eq!((own.point.as_str(), own.file.as_str()), ("job-own-mix", "fio/fio-job-own-mix.json"));
+    assert!(own.read.operations > 0 && own.write.operations > 0 && record.results.is_empty(), "{own:?}");
+    assert!(own.settled.unwrap().quiet && own.device.unwrap().written_bytes > 0, "{own:?}");
+    let path = lab.store().join("trials").join(&trials[0].id).join(&own.file);
+    let json: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert!(json["jobs"].is_array());
+    let metric = trials[0].metrics.iter().find(|metric| metric.name == "job-own-mix.iops").unwrap();
+    assert!(metric.samples[0] > 0.0);
+    // The job is part of the trial: another one is another trial, of which this store has none.
+    std::fs::write(lab.scratch.path().join("own mix.fio"), job.replace("fsync=8", "fsync=9")).unwrap();
+    let (code, stderr) = lab.run(&[]);
+    assert!(code == Some(2) && stderr.contains("not in this run"), "{stderr}");
+    std::fs::write(lab.scratch.path().join("own mix.fio"), job.replace("fsync=8", "filename=/dev/null"))
+        .unwrap();
+    let (code, stderr) = lab.run(&[]);
+    assert!(code == Some(2) && stderr.contains("line 9"), "{stderr}");
+}
+
+const CONDITIONED: &str = r#"name = "points"
+title = "Preconditioned loop files"
+question = "q"
+seed = 3
+volume = { kind = "loop", size = "64MiB" }
+[file_system]
+kind = "ext4"
+[file_system.options.ext4]
+mkfs.discard = false
+[[stage]]
+kind = "precondition"
+bs = "16KiB"
+iodepth = 8
+runtime = 3.0
+round = 0.3
+[[stage]]
+kind = "fio"
+rw = "randread"
+size = "16MiB"
+runtime = 0.5
+[matrix]
+"file_system.kind" = ["bare", "ext4"]
+"#;
+
+#[test]
+fn a_volume_is_written_from_end_to_end_and_at_random_before_mkfs() {
+    let Some(lab) = Lab::new() else { return };
+    std::fs::write(lab.scratch.path().join("points.toml"), CONDITIONED).unwrap();
+    let dry = lab.command(&[]).arg("--dry-run").output().unwrap();
+    let said = String::from_utf8_lossy(&dry.stdout).into_owned() + &String::from_utf8_lossy(&dry.stderr);
+    let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
+    assert!(at("--rw=randwrite") < at("mke2fs"), "{said}");
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    for trial in lab.trials() {
+        let done = trial.stages.iter().find_map(StageRecord::precondition).unwrap();
+        let region = (64 - 5) << 20;
+        assert_eq!(done.passes.iter().map(|pass| pass.bytes).collect::<Vec<_>>(), [region; 2]);
+        assert!(done.write.operations > 0 && done.last_iops().unwrap() > 0.0 && done.taken_from.is_none());
+        let device = done.device.unwrap();
+        assert!(device.written_bytes >= 2 * region + done.write.bytes, "{device:?} {:?}", done.write);
+        let position = |text: &str| trial.commands.iter().position(|line| line.contains(text));
+        if trial.factors["file_system.kind"] == "ext4" {
+            assert!(position("--rw=randwrite") < position("mke2fs"), "{:?}", trial.commands);
+            assert_eq!(trial.check, "clean");
+        }
+        assert!(trial.wear.is_empty(), "a loop device has no counters");
+        assert_eq!(fio(&trial).results.len(), 1);
+    }
+    // A loop file is another one each time.
+    assert!(!lab.store().join("preconditioned.json").exists());
 }
 
 /// Starts a run with points of a second and waits until `number` of them are complete.

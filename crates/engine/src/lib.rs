@@ -27,10 +27,12 @@ pub mod location;
 pub mod lockstep;
 pub mod measure;
 pub mod replay;
+pub mod settle;
 #[cfg(test)]
 #[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 pub mod trace;
 pub mod tree;
 pub mod verify;
+pub mod wear;
 pub mod workload;

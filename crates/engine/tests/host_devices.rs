@@ -305,3 +305,31 @@ fn a_file_is_made_in_steps_where_the_host_cannot_allocate() {
 fn loopback_devices(file: &Path) -> Vec<PathBuf> {
     fsage_sys::loopdev::by_backing_file(file).unwrap()
 }
+
+#[test]
+fn a_device_at_rest_has_what_was_written_to_it() {
+    let Some(disk) = Disk::new() else { return };
+    let written = || {
+        let counts = fsage_engine::device::Device::of_node(&disk.device).unwrap().counts().unwrap();
+        (counts.written_bytes, counts.flushes)
+    };
+    // Through the device's own page cache, kept open: whoever closes a device last writes it back.
+    let opened = std::fs::File::options().write(true).open(&disk.device).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&opened, &[7; 1 << 20], 8 << 20).unwrap();
+    let before = written();
+    let settled = fsage_engine::settle::settle(&disk.device, None).unwrap();
+    let after = written();
+    assert!(after.0 >= before.0 + (1 << 20), "{before:?} {after:?}");
+    assert!(after.1 > before.1, "its cache was not flushed: {before:?} {after:?}");
+    assert!(settled.quiet && settled.elapsed_ns >= 50_000_000, "{settled:?}");
+    drop(opened);
+    let point = disk.mount_ext4();
+    std::fs::write(point.join("file"), [7; 1 << 20]).unwrap();
+    let before = written();
+    let settled = fsage_engine::settle::settle(&disk.device, Some(&point)).unwrap();
+    let after = written();
+    assert!(after.0 >= before.0 + (1 << 20) && settled.sync_ns > 0, "{before:?} {after:?} {settled:?}");
+    // Nothing is left to write.
+    assert!(fsage_engine::settle::settle(&disk.device, Some(&point)).unwrap().quiet);
+    assert!(written().0 <= after.0 + (64 << 10), "{after:?} {:?}", written());
+}

@@ -200,6 +200,20 @@ pub struct DeviceCounts {
 }
 
 impl DeviceCounts {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, more: &Self) -> Self {
+        Self {
+            reads: self.reads.saturating_add(more.reads),
+            read_bytes: self.read_bytes.saturating_add(more.read_bytes),
+            writes: self.writes.saturating_add(more.writes),
+            written_bytes: self.written_bytes.saturating_add(more.written_bytes),
+            flushes: self.flushes.saturating_add(more.flushes),
+            busy_ms: self.busy_ms.saturating_add(more.busy_ms),
+            queued_ms: self.queued_ms.saturating_add(more.queued_ms),
+        }
+    }
+
     /// What was counted since `before`.
     #[must_use]
     pub const fn since(self, before: &Self) -> Self {
@@ -213,6 +227,19 @@ impl DeviceCounts {
             queued_ms: self.queued_ms.saturating_sub(before.queued_ms),
         }
     }
+}
+
+/// What it took to bring a volume to rest before something was timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Settled {
+    /// Nanoseconds until the file system was written back (`syncfs`); close to 0 without one.
+    pub sync_ns: u64,
+    /// Nanoseconds until the device had written back and emptied its volatile cache.
+    pub flush_ns: u64,
+    /// Nanoseconds until the device was quiet, those before included.
+    pub elapsed_ns: u64,
+    /// Whether it was quiet: nothing under way, and nothing asked for 50 ms. False where it was not within 5 s.
+    pub quiet: bool,
 }
 
 /// What the agent has of a run of fio.
@@ -276,11 +303,11 @@ pub struct FioLatency {
     pub max_ns: f64,
 }
 
-/// A point that was run, with what its JSON says of the time after the ramp.
+/// A point that was run, with what its JSON says of the time after the ramp; or a job file, with its name (`P`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FioResult {
+pub struct FioResult<P = FioPoint> {
     /// Which.
-    pub point: FioPoint,
+    pub point: P,
     /// fio's JSON: a file of the trial.
     pub file: String,
     /// How it ended.
@@ -318,6 +345,10 @@ pub struct FioResult {
     /// What the virtual disk did, ramp included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
+    /// How the volume came to rest before it, so that what was written before is not in its time; absent in records
+    /// from before this was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
     /// What makes its numbers doubtful; the trial repeats them.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -326,7 +357,7 @@ pub struct FioResult {
     pub kept: bool,
 }
 
-impl FioResult {
+impl<P> FioResult<P> {
     /// Operations of both directions.
     #[must_use]
     pub const fn operations(&self) -> u64 {
@@ -384,8 +415,20 @@ pub struct FioRecord {
     /// Whether there was no file system.
     #[serde(default)]
     pub bare: bool,
-    /// Points in the order in which they ran.
+    /// Points in the order in which they ran; none where it ran a job file.
     pub results: Vec<FioResult>,
+    /// The job file that it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Box<FioResult<String>>>,
+}
+
+impl FioRecord {
+    /// Names of its points and its job, each with the warnings that are about it.
+    #[must_use]
+    pub fn warned(&self) -> Vec<(String, &[Warning])> {
+        let points = self.results.iter().map(|result| (result.point.to_string(), result.warnings.as_slice()));
+        points.chain(self.job.iter().map(|job| (job.point.clone(), job.warnings.as_slice()))).collect()
+    }
 }
 
 #[cfg(test)]
@@ -450,6 +493,7 @@ mod tests {
             samples,
             device: None,
             disk: None,
+            settled: None,
             warnings: Vec::new(),
             kept: false,
         };

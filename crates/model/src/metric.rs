@@ -2,8 +2,9 @@
 //! written with these, and where they are looked up or taken apart they are read with these. Nothing else
 //! spells one.
 
+use std::fmt::Display;
+
 use crate::crash::{DamageKind, KnownFinding, UpdateOutcome, UpdateWay};
-use crate::fio::FioPoint;
 use crate::operation::OperationKind;
 
 /// Operations per second of ageing.
@@ -158,9 +159,9 @@ pub fn is_of_free_space(name: &str) -> bool {
     name.starts_with(FREE)
 }
 
-/// A number of a point of fio.
+/// A number of a point of fio, or of a job file by its name.
 #[must_use]
-pub fn of_point(point: &FioPoint, number: &str) -> String {
+pub fn of_point(point: &impl Display, number: &str) -> String {
     format!("{point}.{number}")
 }
 

@@ -14,16 +14,19 @@ use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, Probe, Tick};
 use crate::lockstep::Round;
 use crate::measure::{MeasureResult, Work};
+use crate::precondition::PreconditionRecord;
 use crate::protocol::{BlockFacts, HostFacts};
 use crate::remedy::Remedy;
 use crate::warning::Warning;
+use crate::wear::StageWear;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also
 /// `explain.json`, the stage of a metric, and trial and factors in `probes.parquet`, which readers of version 3
 /// may find missing and need not know. 4: stage `remedy`. 5: stages `fio`, whose JSON is in `fio/`, and
-/// `power-cuts`.
+/// `power-cuts`; later also `precondition` and the devices' wear counters, which readers of version 5 may find
+/// missing.
 pub const STORE_VERSION: u32 = 5;
 
 /// What became of a trial.
@@ -214,6 +217,8 @@ pub enum StageRecord {
     },
     /// A `power-cuts` stage.
     PowerCuts(Box<PowerCutsRecord>),
+    /// A `precondition` stage.
+    Precondition(Box<PreconditionRecord>),
 }
 
 /// What a `power-cuts` stage found.
@@ -308,6 +313,7 @@ impl StageRecord {
             Self::Remedy(remedy) => &remedy.name,
             Self::Fio(fio) => &fio.name,
             Self::PowerCuts(cuts) => &cuts.name,
+            Self::Precondition(done) => &done.name,
         }
     }
 
@@ -320,7 +326,7 @@ impl StageRecord {
             Self::Measure { after, .. } => Some(after),
             Self::Remedy(remedy) => Some(&remedy.layout),
             Self::Lockstep { looks, .. } => looks.last()?.volumes.first().map(|volume| &*volume.layout),
-            Self::Image { .. } | Self::Fio(_) | Self::PowerCuts(_) => None,
+            Self::Image { .. } | Self::Fio(_) | Self::PowerCuts(_) | Self::Precondition(_) => None,
         }
     }
 
@@ -328,6 +334,12 @@ impl StageRecord {
     #[must_use]
     pub fn power_cuts(&self) -> Option<&CrashReport> {
         if let Self::PowerCuts(cuts) = self { Some(&cuts.report) } else { None }
+    }
+
+    /// What a `precondition` stage did.
+    #[must_use]
+    pub fn precondition(&self) -> Option<&PreconditionRecord> {
+        if let Self::Precondition(done) = self { Some(done) } else { None }
     }
 
     /// What the stage says of the tree.
@@ -432,6 +444,9 @@ pub struct TrialRecord<S = StageRecord> {
     /// Stages in order.
     #[serde(default = "Vec::new")]
     pub stages: Vec<S>,
+    /// What a real device said of its own wear before and after each stage; empty for other volumes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wear: Vec<StageWear>,
     /// Numbers.
     #[serde(default)]
     pub metrics: Vec<Metric>,

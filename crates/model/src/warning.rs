@@ -184,9 +184,13 @@ warning_kinds! {
         "Something other than space for data ran out, such as inodes or space for metadata, or nothing did: a comparison with the leader says nothing about a full volume.",
         Fullness;
     StillBusy = "still-busy",
-        "The device of a volume in a `lockstep` stage was not idle 5 s after its turn.",
-        "The rest of its work is included in the times of the volume whose turn came next.",
+        "The device of a volume in a `lockstep` stage was not idle 5 s after its turn, or that of a `fio` stage 5 s after everything was written back before a point.",
+        "The rest of its work is included in the times of the volume whose turn came next, or of the point.",
         WallTimes;
+    NotSteady = "not-steady",
+        "The random writes of a `precondition` stage did not become steady within its `runtime`.",
+        "The device may become slower while it is measured: rates of later points and trials may be lower for that reason alone.",
+        Nothing;
     NoCheckpoint = "no-checkpoint",
         "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or the stage could not resume from it.",
         "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",

@@ -1,6 +1,6 @@
 //! Points of fio that a trial has, for looking up their metrics.
 
-use fsage_model::fio::{FioEnd, FioPoint, LatencyAt};
+use fsage_model::fio::{FioEnd, FioPoint, FioRecord, LatencyAt};
 use fsage_model::metric;
 use fsage_model::record::StageRecord;
 
@@ -19,12 +19,32 @@ pub struct Point {
     pub write: Vec<LatencyAt>,
 }
 
+/// A job file that a trial ran.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Job {
+    /// How the names of its metrics begin ([`Point::prefix`]).
+    pub prefix: String,
+    /// Its name in metrics.
+    pub name: String,
+}
+
+/// The job files of a trial's `fio` stages.
+pub fn jobs(stages: &[StageRecord]) -> Vec<Job> {
+    let one = |(index, record): (usize, &FioRecord)| {
+        let prefix = metric::prefix(&record.name, index == 0);
+        record.job.as_ref().map(|job| Job { prefix, name: job.point.clone() })
+    };
+    records(stages).enumerate().filter_map(one).collect()
+}
+
+fn records(stages: &[StageRecord]) -> impl Iterator<Item = &FioRecord> {
+    stages.iter().filter_map(|stage| if let StageRecord::Fio(fio) = stage { Some(&**fio) } else { None })
+}
+
 /// The points of a trial's `fio` stages.
 pub fn of(stages: &[StageRecord]) -> Vec<Point> {
-    let records =
-        stages.iter().filter_map(|stage| if let StageRecord::Fio(fio) = stage { Some(fio) } else { None });
     let mut points = Vec::new();
-    for (index, record) in records.enumerate() {
+    for (index, record) in records(stages).enumerate() {
         let prefix = metric::prefix(&record.name, index == 0);
         points.extend(record.results.iter().map(|result| Point {
             prefix: prefix.clone(),

@@ -10,6 +10,7 @@ use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, out_of_space};
 use fsage_model::lockstep::Round;
 use fsage_model::metric;
+use fsage_model::precondition::PreconditionRecord;
 use fsage_model::priced::PricedLog;
 use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::share;
@@ -17,6 +18,7 @@ use fsage_model::reading::{Note, Records, StudyFacts};
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
 use fsage_model::study::{CONTROL, DeviceClass};
 use fsage_model::warning::Warning;
+use fsage_model::wear::StageWear;
 use serde_json::Value;
 
 use super::point::{self, Point};
@@ -98,6 +100,11 @@ pub struct Trial {
     /// What the requests of its logs would take on other media.
     pub priced: Vec<PricedLog>,
     pub points: Vec<Point>,
+    /// Job files of fio.
+    pub jobs: Vec<point::Job>,
+    /// What its device said of its own wear.
+    pub wear: Vec<StageWear>,
+    pub precondition: Option<PreconditionRecord>,
 }
 
 /// What a `lockstep` stage left.
@@ -364,8 +371,9 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         StageRecord::Image { run, .. } if !run.is_empty() => Some((position, run.clone())),
         _ => None,
     });
-    let (lockstep, points) = (lockstep(&stages), point::of(&stages));
+    let (lockstep, points, jobs) = (lockstep(&stages), point::of(&stages), point::jobs(&stages));
     let power_cuts = stages.iter().find_map(StageRecord::power_cuts).cloned();
+    let precondition = stages.iter().find_map(StageRecord::precondition).cloned();
     let mut ages = Vec::new();
     for (position, stage) in stages.into_iter().enumerate().filter(|_| !copied) {
         let run = image.as_ref().filter(|(end, _)| position < *end).map(|(_, run)| run.clone());
@@ -394,6 +402,9 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         power_cuts,
         priced: Vec::new(),
         points,
+        jobs,
+        wear: file.wear,
+        precondition,
     };
     (trial, evidence)
 }

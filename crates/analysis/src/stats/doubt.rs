@@ -37,13 +37,13 @@ pub fn of_trial(stages: &[StageRecord], warnings: &[Warning]) -> Vec<Doubt> {
         .collect();
     let points: Vec<_> = stages
         .iter()
-        .flat_map(|stage| if let StageRecord::Fio(fio) = stage { fio.results.as_slice() } else { &[] })
+        .flat_map(|stage| if let StageRecord::Fio(fio) = stage { fio.warned() } else { Vec::new() })
         .collect();
     // A trial repeats what its measures warned of, in lock-step with the volume before it.
     let of_measure = |warning: &Warning| {
         let same = |own: &Warning| own.kind == warning.kind && warning.message.ends_with(&own.message);
         results.iter().any(|result| result.warnings.iter().any(same))
-            || points.iter().any(|point| point.warnings.iter().any(same))
+            || points.iter().any(|(_, warnings)| warnings.iter().any(same))
     };
     let own = warnings.iter().filter(|warning| !of_measure(warning));
     let own = own.map(|warning| Doubt { kind: warning.kind.clone(), measure: None });
@@ -52,12 +52,9 @@ pub fn of_trial(stages: &[StageRecord], warnings: &[Warning]) -> Vec<Doubt> {
             |warning: &Warning| Doubt { kind: warning.kind.clone(), measure: Some(result.name.clone()) };
         result.warnings.iter().map(one)
     });
-    let at_points = points.iter().flat_map(|result| {
-        let point = result.point.to_string();
-        result
-            .warnings
-            .iter()
-            .map(move |warning| Doubt { kind: warning.kind.clone(), measure: Some(point.clone()) })
+    let at_points = points.iter().flat_map(|(point, warnings)| {
+        let one = |warning: &Warning| Doubt { kind: warning.kind.clone(), measure: Some(point.clone()) };
+        warnings.iter().map(one)
     });
     let mut doubts: Vec<Doubt> = Vec::new();
     for doubt in

@@ -327,6 +327,7 @@ pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRe
         ],
         spec: json!({"volume": {"kind": "loop"}}),
         layout: Some(result.layout.clone()),
+        wear: Vec::new(),
         stages: vec![StageRecord::Age {
             name: "age".to_owned(),
             image: None,

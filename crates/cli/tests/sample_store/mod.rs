@@ -85,6 +85,7 @@ pub fn record(trial: &PlannedTrial, spec: serde_json::Value) -> TrialRecord {
         commands: vec![format!("mkfs.{kind} /dev/made-up")],
         spec,
         metrics: metrics(base, full, &layout, &free),
+        wear: Vec::new(),
         stages: vec![StageRecord::Age {
             name: "age".into(),
             image: None,

@@ -16,6 +16,7 @@ use crate::host::{
     tool,
 };
 use crate::load::LoadSink as _;
+use crate::{settle, wear};
 
 handlers! { task:
     Hello { protocol } => hello(protocol);
@@ -80,6 +81,12 @@ handlers! { task:
     Sync { directory } => cache::sync(&directory)?;
     Usage { directory } => cache::usage(&directory)?;
     DeviceHints { device } => geometry::hints(&device)?;
+    WearCounters { device } => {
+        task.agent.held.expect(&device)?;
+        wear::read(&device, &task.agent.children)?
+    };
+    SettleDevice { device, directory } =>
+        task.agent.held.used::<_, HostError>(&device, |_| settle::settle(&device, directory.as_deref()))?;
     ReadBoundaries { device, spec } => {
         let (mut sink, started) = (EventSink::of(task), Instant::now());
         let mut progress = |done, all| {

@@ -145,6 +145,14 @@ impl HeldDevices {
         Ok(())
     }
 
+    /// Whether a device is held and what it was.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn expect(&self, device: &Path) -> Result<(), HostError> {
+        self.check(device).map(drop)
+    }
+
     /// As [`HeldDevices::used`], where anything that is no held device is used as it is.
     ///
     /// # Errors

@@ -46,6 +46,8 @@ pub const PROGRAMS: &[Program] = &[
     called("btrfs-image", "btrfs-progs", "export and import btrfs metadata images", None),
     called("fio", "fio", "run fio jobs as measures", Some("--version")),
     called("git", "git", "replay a repository's history", Some("--version")),
+    called("smartctl", "smartmontools", "read the wear counters of real devices", Some("--version")),
+    called("nvme", "nvme-cli", "read the wear counters of NVMe devices", Some("version")),
     called("sqlite3", "sqlite3", "commit transactions under power cuts", Some("--version")),
     called(
         "fsage-disk",
@@ -80,8 +82,6 @@ pub const PROGRAMS: &[Program] = &[
     looked_for("dmsetup", Some("--version")),
     looked_for("mdadm", Some("--version")),
     looked_for("cryptsetup", Some("--version")),
-    looked_for("smartctl", Some("--version")),
-    looked_for("nvme", Some("version")),
     looked_for("qemu-system-x86_64", Some("--version")),
     looked_for("qemu-nbd", Some("--version")),
     looked_for("ssh", Some("-V")),

@@ -21,7 +21,7 @@ use crate::target::{Incoming, Session, TargetError};
 use crate::tools::ToolError;
 use crate::tools::fio::FioOutputError;
 
-pub use job::{Job, JobError, PRESETS, preset};
+pub use job::{Job, JobError, Length, PRESETS, preset};
 
 /// What is to be measured where.
 #[derive(Debug, Clone, PartialEq)]

@@ -96,11 +96,15 @@ fn on_volume(
         let lines = spec.stages().flat_map(|stage| stage::of(stage).describe(device, seed));
         return lines.for_each(&mut *say);
     }
+    let before = stage::before_mkfs(spec);
+    for stage in spec.stages().take(before) {
+        stage::of(stage).describe(device, seed).into_iter().for_each(&mut *say);
+    }
     say(file_system.mkfs(device).to_string());
     say(format!("mkdir -p {}", point.display()));
     say(file_system.mount_line(device, point));
     file_system.restrict_line(point).into_iter().for_each(&mut *say);
-    for stage in spec.stages() {
+    for stage in spec.stages().skip(before) {
         stage::of(stage).describe(point, seed).into_iter().for_each(&mut *say);
     }
     say(format!("umount {}", point.display()));

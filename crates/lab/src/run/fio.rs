@@ -6,6 +6,7 @@ pub(super) mod kept;
 use fsage_model::problem::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain};
 use fsage_model::size::Bytes;
 
+use crate::measure::JobError;
 use crate::target::TargetError;
 use crate::tools::ToolError;
 use crate::tools::fio::FioOutputError;
@@ -86,6 +87,12 @@ pub(super) enum FioError {
         #[source]
         source: FioOutputError,
     },
+    /// The job file of the stage cannot be run.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// A job file on a device without a file system.
+    #[error("a job file works on files, and the bare device has none")]
+    Bare,
     /// The agent failed it.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -97,7 +104,9 @@ impl Explain for FioError {
             Self::Tool(error) => Explain::exit_code(error),
             Self::Target(error) => Explain::exit_code(error),
             Self::Version { .. } | Self::Engine { .. } => EXIT_MISSING,
-            Self::Depth { .. } | Self::Room { .. } | Self::Block { .. } => EXIT_USAGE,
+            Self::Depth { .. } | Self::Room { .. } | Self::Block { .. } | Self::Job(_) | Self::Bare => {
+                EXIT_USAGE
+            }
             Self::Laid { .. } | Self::Failed { .. } | Self::Output { .. } => EXIT_FAILED,
         }
     }
@@ -106,6 +115,8 @@ impl Explain for FioError {
         Some(match self {
             Self::Tool(error) => return error.hint(),
             Self::Target(error) => return Explain::hint(error),
+            Self::Job(error) => return error.hint(),
+            Self::Bare => "give the stage typed parameters (`rw`, `bs`, …) instead of `job`".to_owned(),
             Self::Version { .. } => "install a newer fio, and put it before the old one in PATH".to_owned(),
             Self::Engine { known, .. } if known.is_empty() => {
                 "`fio --enghelp` lists those it has; `sync` is always there".to_owned()

@@ -76,7 +76,7 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
                 let prefix = metric::prefix(&cuts.name, false);
                 power_cuts::push(&mut List::new(prefix, &cuts.name, run, &mut metrics), &cuts.report);
             }
-            StageRecord::Image { .. } => {}
+            StageRecord::Image { .. } | StageRecord::Precondition(_) => {}
         }
     }
     metrics

@@ -23,6 +23,7 @@ mod summary;
 mod trial;
 mod trial_volume;
 mod warning;
+mod wear;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

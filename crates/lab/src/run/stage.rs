@@ -9,6 +9,7 @@ pub(super) mod lockstep;
 pub(super) mod measure;
 mod places;
 pub(super) mod power_cuts;
+mod precondition;
 pub(super) mod remedy;
 
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::record::StageRecord;
 use fsage_model::study::{StageSpec, StudySpec, VolumeSpec};
 use fsage_model::warning::{Warning, WarningKind};
+use fsage_model::wear::StageWear;
 use fsage_model::with_stage;
 
 use super::beside::Processors;
@@ -30,6 +32,7 @@ use super::making::Making;
 use super::observer::{RunEvent, RunObserver};
 use super::trial_volume::TrialVolume;
 use super::warning::Watch;
+use super::wear;
 use crate::filesystem::FileSystem;
 use crate::lease::{self, Journal, LeaseId};
 use crate::plan::PlannedTrial;
@@ -76,6 +79,8 @@ pub(super) struct StageContext<'a> {
     pub(super) commands: &'a mut Vec<String>,
     /// Stages that are done; a stage adds itself, also when it fails afterwards.
     pub(super) done: &'a mut Vec<StageRecord>,
+    /// What the device said of its wear around them.
+    pub(super) wear: &'a mut Vec<StageWear>,
 }
 
 impl StageContext<'_> {
@@ -195,13 +200,23 @@ fn progress(stage: &str, incoming: Incoming, observer: &mut dyn RunObserver) {
     }
 }
 
+/// How many of a trial's stages come before mkfs.
+pub(super) fn before_mkfs(spec: &StudySpec) -> usize {
+    spec.stages().take_while(|stage| of(stage).is_before_mkfs()).count()
+}
+
 /// What a kind of stage does: one file beside this one for each line of the registry ([`StageSpec`]).
 pub(super) trait Stage {
-    /// Runs on a mounted file system, and leaves one mounted.
+    /// Runs on a mounted file system, and leaves one mounted ([`Stage::is_before_mkfs`]: on none).
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError>;
 
     /// What it does, as a shell would read it.
     fn describe(&self, point: &Path, seed: u64) -> Vec<String>;
+
+    /// Whether it works on the device as it was taken: before mkfs, and with nothing mounted before and after it.
+    fn is_before_mkfs(&self) -> bool {
+        false
+    }
 
     /// Checks that the host has the programs that it runs on this file system, before the first stage begins.
     fn check_host(&self, file_system: &FileSystem, facts: &HostFacts) -> Result<(), TrialError> {
@@ -221,7 +236,7 @@ pub(super) fn of(stage: &StageSpec) -> &dyn Stage {
     with_stage!(stage, stage => &**stage)
 }
 
-/// Runs one stage on a mounted file system, and leaves one mounted.
+/// Runs one stage on a mounted file system, and leaves one mounted; before mkfs on the device alone.
 pub(super) fn run(
     stage: &StageSpec,
     place: &mut TrialVolume,
@@ -229,7 +244,9 @@ pub(super) fn run(
 ) -> Result<(), TrialError> {
     context.interrupted()?;
     place.mark(stage.name(), context)?;
-    of(stage).run(place, context)
+    let before = wear::before(place, context)?;
+    of(stage).run(place, context)?;
+    wear::after(stage.name(), before, place, context)
 }
 
 /// The example of docs/adding-a-stage.md.

@@ -11,6 +11,7 @@ use fsage_model::protocol::{BlockFacts, HostFacts, call};
 use fsage_model::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::study::StageSpec;
 use fsage_model::warning::Warning;
+use fsage_model::wear::StageWear;
 
 use super::beside::Processors;
 use super::deterministic::{self, DeterministicSettings};
@@ -63,6 +64,7 @@ struct Collected {
     device: BlockFacts,
     commands: Vec<String>,
     stages: Vec<StageRecord>,
+    wear: Vec<StageWear>,
     warnings: Vec<Warning>,
     check: String,
 }
@@ -168,6 +170,7 @@ impl<'a> Lab<'a> {
             device: collected.device,
             commands: collected.commands,
             stages: collected.stages,
+            wear: collected.wear,
             warnings: collected.warnings,
             check: collected.check,
         };
@@ -278,6 +281,7 @@ impl<'a> Lab<'a> {
             warnings: &mut collected.warnings,
             commands: &mut collected.commands,
             done: &mut collected.stages,
+            wear: &mut collected.wear,
         };
         let mounts = context.journal.make(Lease::Directory { path: self.root.join("mounts") })?;
         check_room(&mut context)?;
@@ -318,16 +322,20 @@ fn made(place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<usize
     Ok(0)
 }
 
-/// Every stage of the trial's state, or those after its image where that is there already.
+/// Every stage of the trial's state, those before mkfs first, or those after its image where that is there already.
 fn stages(place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
     let spec = context.spec;
+    let before = stage::before_mkfs(spec);
+    for stage in spec.stages().take(before) {
+        stage::run(stage, place, context)?;
+    }
     let (first, mut claim) = match stage::image::want(context) {
         Some(Wanted::Found(record)) => (stage::image::resume(&record, place, context)?, None),
         Some(Wanted::Ended) => return Err(TrialError::Interrupted),
         Some(Wanted::Make(claim)) => (made(place, context)?, Some(claim)),
         None => (made(place, context)?, None),
     };
-    for stage in spec.stages().skip(first) {
+    for stage in spec.stages().skip(first.max(before)) {
         stage::run(stage, place, context)?;
         if matches!(stage, StageSpec::Image(_)) {
             // Who waits for the image finds it now.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::fault::FaultSpec;
+use fsage_model::fio::Settled;
 use fsage_model::location::Location;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::study::VolumeSpec;
@@ -148,6 +149,12 @@ impl TrialVolume {
     pub(super) fn remount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         self.unmount(context)?;
         self.mount(context)
+    }
+
+    /// Writes back what is dirty of it, has its device empty its cache, and waits until that is quiet.
+    pub(super) fn settle(&self, context: &mut StageContext<'_>) -> Result<Settled, TrialError> {
+        let directory = self.mounted.is_some().then(|| self.point.clone());
+        Ok(context.session.call(call::SettleDevice { device: self.device().to_owned(), directory })?)
     }
 
     /// Unmounts and checks it, and gives the verdict in words.

@@ -10,6 +10,7 @@ pub mod file;
 mod hlog;
 pub mod images;
 mod lock;
+pub mod preconditioned;
 mod probes;
 mod reading;
 mod writer;

@@ -51,7 +51,11 @@ fn room(spec: &StudySpec) -> Option<u64> {
                 }
             }
             // The files of fio go with it, and their size is its own; so do those of power cuts.
-            StageSpec::Image(_) | StageSpec::Measure(_) | StageSpec::Fio(_) | StageSpec::PowerCuts(_) => {}
+            StageSpec::Image(_)
+            | StageSpec::Measure(_)
+            | StageSpec::Fio(_)
+            | StageSpec::PowerCuts(_)
+            | StageSpec::Precondition(_) => {}
         }
     }
     Some(to_u64(as_f64(size) * (1.0 - used).max(0.0)))

@@ -2,6 +2,7 @@
 
 mod device;
 mod fio;
+mod precondition;
 mod price;
 mod remedy;
 mod stage;
@@ -270,6 +271,7 @@ pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     problems.extend(stage::check(spec));
     problems.extend(think::check(spec));
     problems.extend(fio::check(spec));
+    problems.extend(precondition::check(spec));
     file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
 }
 

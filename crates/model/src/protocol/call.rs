@@ -157,6 +157,12 @@ calls! {
     BlockFacts { device: PathBuf } -> super::BlockFacts;
     /// What the kernel says of a block device's geometry. Nothing is written.
     DeviceHints { device: PathBuf } -> crate::geometry::DeviceHints;
+    /// What the disk of a device that is held says of its own wear. Nothing is written. The reply is `None` where it has no
+    /// hardware of its own; a disk that does not tell is a reading with the reason.
+    WearCounters { device: PathBuf } -> Option<crate::wear::WearReading>;
+    /// Write back what is dirty: the file system mounted at `directory`, where there is one, then the caches of the
+    /// device, which is held; and wait until the device is quiet.
+    SettleDevice { device: PathBuf, directory: Option<PathBuf> } -> crate::fio::Settled;
     /// Time reads around the boundaries of a block device, with `Event::Progress`. Nothing is written. `Stop` ends it
     /// with a failure.
     ReadBoundaries { device: PathBuf, spec: crate::geometry::BoundarySpec } -> crate::geometry::BoundaryTimes;

@@ -1,6 +1,7 @@
 //! The `fio` stage and its parameters.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,8 +28,17 @@ pub struct FioStage {
     /// States it runs in; empty: in all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// Pattern: `read`, `write`, `rw`, `randread`, `randwrite` or `randrw`.
+    /// Pattern: `read`, `write`, `rw`, `randread`, `randwrite` or `randrw`. Required without `job`.
+    #[serde(default = "no_pattern")]
     pub rw: OneOrMany<FioPattern>,
+    /// A job file instead of the parameters `rw` to `files`: its path from the study's folder, or the name of a preset
+    /// (`many-small-files`). Only keys that keep it within its folder are allowed (docs/measures.md). It runs as one point,
+    /// for `runtime`, with `{size}` and `{files}` as `size` or `fill` say. Not on a bare device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// The job itself; absent: what `job` names. A study's job files are read with the study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Percent of the operations that read, of mixed patterns (1..=99).
     #[serde(default = "seventy")]
     pub rwmixread: OneOrMany<u32>,
@@ -75,6 +85,10 @@ pub struct FioStage {
 
 fn fio_name() -> String {
     "fio".to_owned()
+}
+
+const fn no_pattern() -> OneOrMany<FioPattern> {
+    OneOrMany(Vec::new())
 }
 
 fn seventy() -> OneOrMany<u32> {
@@ -186,6 +200,28 @@ impl FioStage {
         found
     }
 
+    /// What its job file is called in metrics and files: `job-` and the file's name without its ending, in `a-z`, `0-9`, `-`
+    /// and `_`, at most 60 characters. Nothing without one.
+    #[must_use]
+    pub fn job_name(&self) -> Option<String> {
+        let stem = Path::new(self.job.as_ref()?).file_stem()?.to_string_lossy().to_ascii_lowercase();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        Some(format!("job-{}", stem.chars().take(60).map(plain).collect::<String>()))
+    }
+
+    /// Whether it has the parameters of a point that were left out, and no others.
+    #[must_use]
+    pub fn has_no_points(&self) -> bool {
+        self.rw.0.is_empty()
+            && self.rwmixread == seventy()
+            && self.bs == four_kib()
+            && self.ioengine == libaio()
+            && self.iodepth == one()
+            && self.numjobs == one()
+            && self.direct == always()
+            && self.files == one()
+    }
+
     /// Bytes of each of so many files on a volume of this size.
     #[must_use]
     pub fn file_bytes(&self, files: u32, volume_bytes: u64) -> u64 {
@@ -242,6 +278,18 @@ mod tests {
         let stage = stage(&all);
         assert_eq!(stage.combination_count(), 4096 * 256 * 1024);
         assert!(stage.points().is_empty());
+    }
+
+    #[test]
+    fn a_job_file_has_a_name_that_metrics_and_files_can_have() {
+        let name = |job: &str| stage(&format!(r#""job": "{job}""#)).job_name();
+        assert_eq!(name("/a/My job.v2.fio").as_deref(), Some("job-my-job-v2"));
+        assert_eq!(name("many-small-files").as_deref(), Some("job-many-small-files"));
+        assert_eq!(name(&"x".repeat(99)).map(|name| name.len()), Some(64));
+        assert_eq!(stage(r#""rw": "read""#).job_name(), None);
+        let own = stage(r#""job": "a.fio", "runtime": 5"#);
+        assert!(own.has_no_points() && own.points().is_empty());
+        assert!(!stage(r#""job": "a.fio", "bs": "8KiB""#).has_no_points());
     }
 
     #[test]

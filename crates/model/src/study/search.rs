@@ -328,6 +328,10 @@ impl StudySpec {
                 StageSpec::Fio(stage) => {
                     let prefix = metric::prefix(&stage.name, std::mem::take(&mut pointed));
                     let mut loads: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                    if let Some(job) = stage.job_name() {
+                        let name = metric::of_point(&job, metric::BANDWIDTH);
+                        found.push(vec![format!("{prefix}{name}")]);
+                    }
                     for point in stage.points() {
                         let name = metric::of_point(&point, metric::BANDWIDTH);
                         loads.entry(point.load()).or_default().push(format!("{prefix}{name}"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FioStage, VolumeSpec, one, yes};
+use super::{FioStage, PreconditionStage, VolumeSpec, one, yes};
 use crate::crash::{CACHE_BYTES, CrashLoad, DatabaseModes, DriveBehaviour, JournalMode, Synchronous};
 use crate::load::{PaceSpec, StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
@@ -67,6 +67,8 @@ stages! {
     "fio" Fio(Box<FioStage>);
     /// Run a load, simulate power cuts, and check the file system on each state that the drive may be left in.
     "power-cuts" PowerCuts(Box<PowerCutsStage>);
+    /// Write the device from end to end and then at random until its rate is steady, before mkfs.
+    "precondition" Precondition(Box<PreconditionStage>);
 }
 
 impl StageSpec {

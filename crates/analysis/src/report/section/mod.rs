@@ -5,6 +5,8 @@ mod claim;
 mod control;
 mod cost;
 mod device;
+mod device_job;
+mod device_wear;
 mod difference;
 mod free_space;
 mod glossary;
@@ -70,8 +72,10 @@ pub const ALL: &[Section] = &[
     age_cost::SECTION,
     remedy::SECTION,
     device::SECTION,
+    device_job::SECTION,
     lockstep::SECTION,
     wear::SECTION,
+    device_wear::SECTION,
     medium::SECTION,
     priced::SECTION,
     latency::CHART,

@@ -1,5 +1,7 @@
 //! Numbers of the points of a `fio` stage, named after each point.
 
+use std::fmt::Display;
+
 use fsage_model::fio::{FioLatency, FioPoint, FioRecord, FioResult};
 use fsage_model::measure::Work;
 use fsage_model::metric;
@@ -20,6 +22,10 @@ pub(super) fn push(list: &mut List<'_>, fio: &FioRecord) {
             }
         }
     }
+    if let Some(job) = &fio.job {
+        list.work = Some(Work { bytes: fio.bytes, ..Work::default() });
+        point(list, job);
+    }
     list.work = None;
 }
 
@@ -36,7 +42,7 @@ fn counterparts<'a>(one: &FioResult, all: &'a [FioResult]) -> Vec<(&'static str,
     wanted.into_iter().filter_map(|(number, wanted)| Some((number, other(&wanted)?))).collect()
 }
 
-fn point(list: &mut List<'_>, result: &FioResult) {
+fn point<P: Display>(list: &mut List<'_>, result: &FioResult<P>) {
     let mut one = |number: &str, unit: &str, value: f64, worse: Option<bool>| {
         list.one(&metric::of_point(&result.point, number), unit, value, worse);
     };
@@ -79,6 +85,10 @@ mod tests {
             files: 1,
             direct: true,
         };
+        of(point, bs, operations)
+    }
+
+    fn of<P>(point: P, bs: u64, operations: u64) -> FioResult<P> {
         let read = FioLatency { operations, bytes: operations * bs, mean_ns: 50.0, ..FioLatency::default() };
         FioResult {
             point,
@@ -96,9 +106,20 @@ mod tests {
             samples: Vec::new(),
             device: None,
             disk: None,
+            settled: None,
             warnings: Vec::new(),
             kept: false,
         }
+    }
+
+    #[test]
+    fn a_job_file_has_the_numbers_of_a_point_under_its_name() {
+        let job = Some(Box::new(of("job-own".to_owned(), 4096, 100)));
+        let record = FioRecord { name: "fio".into(), job, ..FioRecord::default() };
+        let metrics = super::super::all(&[StageRecord::Fio(Box::new(record))]);
+        let iops = metrics.iter().find(|metric| metric.name == "job-own.iops").unwrap();
+        assert_eq!((iops.samples[0], iops.unit.as_str()), (50.0, "1/s"));
+        assert!(metrics.iter().any(|metric| metric.name == "job-own.read_p99_ns"));
     }
 
     #[test]

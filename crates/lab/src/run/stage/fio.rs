@@ -3,16 +3,23 @@
 //! Points of one number of files follow each other, in an order that the trial's seed shuffles, the same on every
 //! file system. What an interrupted attempt has complete is taken over ([`super::super::fio::kept`]).
 
+mod own;
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use fsage_engine::latency;
-use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioPoint, FioRecord, FioResult, FioRun};
+use fsage_model::fio::{
+    BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioEngine, FioPoint, FioRecord, FioResult, FioRun, Settled,
+};
 use fsage_model::location::Location;
 use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
 use fsage_model::study::FioStage;
+use fsage_model::warning::{Warning, WarningKind};
 
 use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
@@ -22,16 +29,16 @@ use crate::run::fio::job::{Ground, Place, Times};
 use crate::run::fio::kept::Kept;
 use crate::run::observer::RunEvent;
 use crate::run::trial_volume::TrialVolume;
-use crate::run::warning::Written;
+use crate::run::warning::{Watch, Written};
 use crate::target::Incoming;
 use crate::tools::fio::{FioOutputError, PROGRAM, plus};
 use crate::tools::{Invocation, ToolError};
 
 /// How much longer than asked for a run may take: start-up, and writing back at its end.
-const GRACE: Duration = Duration::from_secs(600);
+pub(super) const GRACE: Duration = Duration::from_secs(600);
 
 /// Slowest device whose layout is waited for, in bytes per second.
-const SLOWEST: u64 = 256 << 10;
+pub(super) const SLOWEST: u64 = 256 << 10;
 
 /// Space that file systems need beside the files, as a share of their bytes: metadata, and what is written again
 /// before the old is freed.
@@ -49,6 +56,9 @@ impl Stage for FioStage {
             clock: Instant::now(),
             ran: 0,
         };
+        if let Some(job) = self.job_name() {
+            return run.own_job(job, version, context);
+        }
         run.check(context)?;
         if !run.kept.results().is_empty() {
             let (kept, all) = (run.kept.results().len(), run.points.len());
@@ -60,12 +70,15 @@ impl Stage for FioStage {
         }
         let results = run.kept.end();
         let (name, bare) = (self.name.clone(), context.file_system.is_bare());
-        let record = FioRecord { name, version, bytes, bare, results };
+        let record = FioRecord { name, version, bytes, bare, results, job: None };
         context.done.push(StageRecord::Fio(Box::new(record)));
         Ok(())
     }
 
     fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
+        if self.job.is_some() {
+            return own::describe(self, point, seed);
+        }
         let mut lines = Vec::new();
         let times = times(self);
         let points = ordered(self.points(), seed);
@@ -86,14 +99,33 @@ impl Stage for FioStage {
     }
 
     fn check_host(&self, _: &FileSystem, facts: &HostFacts) -> Result<(), TrialError> {
-        let Some(version) = facts.tools.get(PROGRAM.name) else {
-            let (program, package) = (PROGRAM.name.to_owned(), PROGRAM.package.to_owned());
-            return Err(FioError::Tool(ToolError::Missing { program, package }).into());
-        };
-        if plus::is_new_enough(version) {
-            return Ok(());
-        }
-        Err(FioError::Version { found: version.clone() }.into())
+        check_fio(facts)
+    }
+}
+
+/// Whether the host has fio, and a version that is new enough.
+pub(super) fn check_fio(facts: &HostFacts) -> Result<(), TrialError> {
+    let Some(version) = facts.tools.get(PROGRAM.name) else {
+        let (program, package) = (PROGRAM.name.to_owned(), PROGRAM.package.to_owned());
+        return Err(FioError::Tool(ToolError::Missing { program, package }).into());
+    };
+    if plus::is_new_enough(version) {
+        return Ok(());
+    }
+    Err(FioError::Version { found: version.clone() }.into())
+}
+
+/// Whether fio has the engines.
+pub(super) fn check_engines(wanted: &[FioEngine], context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    let words = ["fio", "--enghelp"].map(str::to_owned).to_vec();
+    let help = Invocation::new(words, PROGRAM.package.to_owned(), Duration::from_secs(60));
+    let said = help.run(context.session).map_err(FioError::from)?.stdout;
+    let has = |engine: &str| said.split_ascii_whitespace().any(|word| word == engine);
+    let (known, missing): (Vec<&str>, Vec<&str>) =
+        wanted.iter().map(|engine| engine.name()).partition(|name| has(name));
+    match missing.first() {
+        Some(&engine) => Err(FioError::Engine { engine, known }.into()),
+        None => Ok(()),
     }
 }
 
@@ -112,16 +144,8 @@ struct Run<'a> {
 impl Run<'_> {
     /// Whether fio has the engines and the device takes the depths.
     fn check(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let words = ["fio", "--enghelp"].map(str::to_owned).to_vec();
-        let help = Invocation::new(words, PROGRAM.package.to_owned(), Duration::from_secs(60));
-        let said = help.run(context.session).map_err(FioError::from)?.stdout;
-        let has = |engine: &str| said.split_ascii_whitespace().any(|word| word == engine);
-        let known: Vec<&str> =
-            self.stage.ioengine.iter().map(|engine| engine.name()).filter(|name| has(name)).collect();
-        let missing = self.points.iter().map(|point| point.ioengine.name()).find(|name| !has(name));
-        if let Some(engine) = missing {
-            return Err(FioError::Engine { engine, known }.into());
-        }
+        let engines: BTreeSet<FioEngine> = self.points.iter().map(|point| point.ioengine).collect();
+        check_engines(&engines.into_iter().collect::<Vec<_>>(), context)?;
         let Some(queue) = queue_length(self.place.device(), context) else { return Ok(()) };
         match self.points.iter().find(|point| point.direct && point.depth() > queue) {
             Some(point) => {
@@ -212,9 +236,7 @@ impl Run<'_> {
         point: &FioPoint,
         context: &mut StageContext<'_>,
     ) -> Result<(), TrialError> {
-        if !point.direct {
-            context.session.call(call::DropCaches)?;
-        }
+        let settled = self.settle(point.direct, context)?;
         let times = times(self.stage);
         let limit = GRACE + Duration::from_millis(times.runtime_ms + times.ramp_ms);
         let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
@@ -222,18 +244,32 @@ impl Run<'_> {
         let words = place.words(point, times, context.planned.seed);
         let watch = context.watch()?;
         let run = self.fio(&name, words, (limit, round_ms, self.stage.steady), context)?;
+        let result = self.result(point.clone(), run, (settled, watch), context)?;
+        self.ran += 1;
+        self.kept.keep(result, context)
+    }
+
+    /// What a run left, which is kept, with what went on meanwhile.
+    fn result<P: Display>(
+        &self,
+        point: P,
+        run: FioRun,
+        (settled, watch): (Settled, Watch),
+        context: &mut StageContext<'_>,
+    ) -> Result<FioResult<P>, TrialError> {
+        let name = point.to_string();
         let figures = figures(&name, &run)?;
         let now = context.session.call(call::HostActivity)?;
         let (ours, of) = (figures.write.bytes, figures.read.bytes + figures.write.bytes);
-        let warnings = watch.end(&name, Some(Written { ours, of }), now);
+        let mut warnings = watch.end(&name, Some(Written { ours, of }), now);
+        warnings.extend(still_busy(&name, settled));
         warnings.iter().for_each(|warning| context.warn(warning.clone()));
         let file = format!("{}-{name}.json", self.stage.name);
         let log = histograms(&figures);
         context.folder.keep_fio(&format!("{}-{name}.hlog", self.stage.name), log.as_bytes())?;
         context.folder.keep_fio(&file, run.json.as_bytes())?;
-        self.ran += 1;
-        let result = FioResult {
-            point: point.clone(),
+        Ok(FioResult {
+            point,
             file: format!("fio/{file}"),
             end: if run.ended_steady { FioEnd::Steady } else { FioEnd::Time },
             runtime_ns: figures.runtime_ns,
@@ -248,10 +284,20 @@ impl Run<'_> {
             samples: run.samples,
             device: run.device,
             disk: run.disk,
+            settled: Some(settled),
             warnings,
             kept: false,
-        };
-        self.kept.keep(result, context)
+        })
+    }
+
+    /// Writes back what came before, so that it does not fall into the point, and waits until the device is quiet. Before a
+    /// point without direct I/O the caches are dropped as well.
+    fn settle(&self, direct: bool, context: &mut StageContext<'_>) -> Result<Settled, TrialError> {
+        let settled = self.place.settle(context)?;
+        if !direct {
+            context.session.call(call::DropCaches)?;
+        }
+        Ok(settled)
     }
 
     /// Runs fio through the agent; progress is that of the whole stage.
@@ -295,8 +341,8 @@ struct Progress {
 impl Progress {
     fn of(run: &Run<'_>, name: &str) -> Self {
         let (complete, all) = (run.kept.results().len(), run.points.len());
-        let number =
-            if name == "layout" { String::new() } else { format!("point {} of {all}: ", complete + 1) };
+        let alone = name == "layout" || all == 0;
+        let number = if alone { String::new() } else { format!("point {} of {all}: ", complete + 1) };
         let note = format!("{number}{name}");
         let point_s = run.stage.runtime + run.stage.ramp;
         Self { stage: run.stage.name.clone(), note, complete, all, ran: run.ran, clock: run.clock, point_s }
@@ -325,7 +371,7 @@ impl Progress {
 
 /// The figures of a run that ended well. What went wrong in a job is in the JSON; the status says only that
 /// something did.
-fn figures(point: &str, run: &FioRun) -> Result<plus::Figures, FioError> {
+pub(super) fn figures(point: &str, run: &FioRun) -> Result<plus::Figures, FioError> {
     /// fio's own status when it was asked to end.
     const ASKED: i32 = 128;
     let point = point.to_owned();
@@ -353,8 +399,19 @@ fn histograms(figures: &plus::Figures) -> String {
     latency::interval_log(begin, lines.iter().map(String::as_str))
 }
 
+/// A device that would not come to rest.
+fn still_busy(point: &str, settled: Settled) -> Option<Warning> {
+    let message = || {
+        format!(
+            "{point}: the device was still busy before it, after {:.1} s",
+            as_f64(settled.elapsed_ns) / 1e9
+        )
+    };
+    (!settled.quiet).then(|| Warning { kind: WarningKind::StillBusy, message: message() })
+}
+
 /// Requests that the queue of a device takes, where the kernel says: of a partition, its disk's.
-fn queue_length(device: &Path, context: &mut StageContext<'_>) -> Option<u32> {
+pub(super) fn queue_length(device: &Path, context: &mut StageContext<'_>) -> Option<u32> {
     let name = device.file_name()?.to_str()?;
     let class = Path::new("/sys/class/block").join(name);
     ["queue/nr_requests", "../queue/nr_requests"].iter().find_map(|setting| {
@@ -373,7 +430,8 @@ fn times(stage: &FioStage) -> Times {
     Times { runtime_ms: ms(stage.runtime), ramp_ms: ms(stage.ramp) }
 }
 
-fn line(argv: Vec<String>) -> String {
+/// A command as a shell would read it.
+pub(super) fn line(argv: Vec<String>) -> String {
     Invocation::new(argv, String::new(), Duration::ZERO).to_string()
 }
 

@@ -75,7 +75,8 @@ fn named(spec: &StudySpec) -> Vec<Named<'_>> {
             | StageSpec::Image(_)
             | StageSpec::Measure(_)
             | StageSpec::Fio(_)
-            | StageSpec::PowerCuts(_) => {}
+            | StageSpec::PowerCuts(_)
+            | StageSpec::Precondition(_) => {}
         }
     }
     let mut named = Vec::new();

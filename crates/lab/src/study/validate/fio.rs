@@ -1,5 +1,6 @@
 //! Limits of the `fio` stage, and what can run on a bare device.
 
+use fsage_model::cause::in_one_line;
 use fsage_model::filesystem::BARE;
 use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEngine, FioPoint};
 use fsage_model::size::Bytes;
@@ -8,6 +9,7 @@ use fsage_model::study::{FioStage, MOST_COMBINATIONS, StageSpec, StudySpec, Volu
 
 use super::Checker;
 use super::stage::Limits;
+use crate::measure::{Job, preset};
 use crate::study::schema::Problem;
 
 /// Largest share of a volume that files may take: file systems need some for themselves.
@@ -30,14 +32,20 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
                 );
                 hint(&mut check, "give the volume `time = \"real\"`");
             }
+            StageSpec::Fio(fio) if bare && fio.job.is_some() => {
+                check
+                    .fail(&format!("{index}.job"), "a job file works on files, and the bare device has none");
+                hint(&mut check, "give typed parameters (`rw`, `bs`, …), or restrict the stage with `when`");
+            }
             StageSpec::Fio(fio) => {
                 if let Some(bytes) = spec.volume.size() {
                     room(&mut check, index, fio, bytes.0, bare);
                 }
             }
+            StageSpec::Precondition(_) => {}
             other if bare => {
                 let what = format!(
-                    "`{}` needs a file system: on the bare device only `fio` stages run",
+                    "`{}` needs a file system: on the bare device only `fio` and `precondition` stages run",
                     other.kind()
                 );
                 check.fail(&index.to_string(), what);
@@ -85,6 +93,54 @@ fn room(check: &mut Checker, index: usize, fio: &FioStage, volume_bytes: u64, ba
 
 impl Limits for FioStage {
     fn limits(&self, check: &mut Checker, _own: &VolumeSpec) {
+        check.require(self.fill > 0.0 && self.fill <= MOST_FILL, "fill", || {
+            format!("{} is not a share above 0 and at most {MOST_FILL}", self.fill)
+        });
+        self.times(check);
+        if self.job.is_some() {
+            return self.own_job(check);
+        }
+        check.require(self.text.is_none(), "text", || {
+            "it is the text of a `job`, and there is none".to_owned()
+        });
+        self.parameters(check);
+    }
+}
+
+/// What concerns several parameters together.
+trait Together {
+    fn parameters(&self, check: &mut Checker);
+    fn engines(&self, check: &mut Checker);
+    fn times(&self, check: &mut Checker);
+    fn own_job(&self, check: &mut Checker);
+}
+
+impl Together for FioStage {
+    /// A job file has its own parameters.
+    fn own_job(&self, check: &mut Checker) {
+        check.require(self.has_no_points(), "job", || {
+            "a job file says these things itself: leave out `rw`, `rwmixread`, `bs`, `ioengine`, `iodepth`, `numjobs`, `direct` and `files`"
+                .to_owned()
+        });
+        check.require(self.ramp == 0.0, "ramp", || {
+            "a job file says this itself: write `ramp_time` into it".to_owned()
+        });
+        let job = self.job.as_deref().unwrap_or_default();
+        match &self.text {
+            // Text that a study brings itself was not read by us.
+            Some(text) => {
+                if let Err(error) = Job::parse(job, text) {
+                    check.fail("job", in_one_line(&error));
+                    error.hint().into_iter().for_each(|text| hint(check, &text));
+                }
+            }
+            None => check.require(preset(job).is_some(), "job", || {
+                format!("`{job}` is neither a preset nor a job file that was read with the study")
+            }),
+        }
+    }
+
+    fn parameters(&self, check: &mut Checker) {
         let lists = [
             ("rw", self.rw.0.len()),
             ("rwmixread", self.rwmixread.0.len()),
@@ -96,7 +152,10 @@ impl Limits for FioStage {
             ("files", self.files.0.len()),
         ];
         for (key, length) in lists {
-            check.require(length > 0, key, || "the list is empty: give at least one value".to_owned());
+            check.require(length > 0, key, || match key {
+                "rw" => "the list is empty: give at least one pattern, or a `job`".to_owned(),
+                _ => "the list is empty: give at least one value".to_owned(),
+            });
         }
         for (key, values, most) in [
             ("rwmixread", &self.rwmixread, 99),
@@ -112,10 +171,6 @@ impl Limits for FioStage {
             let right = bs.0 > 0 && bs.0.is_multiple_of(512) && bs.0 <= 64 << 20;
             check.require(right, "bs", || format!("{} is not a multiple of 512 up to 64MiB", bs.0));
         }
-        check.require(self.fill > 0.0 && self.fill <= MOST_FILL, "fill", || {
-            format!("{} is not a share above 0 and at most {MOST_FILL}", self.fill)
-        });
-        self.times(check);
         let combinations = self.combination_count();
         if combinations > MOST_COMBINATIONS {
             check.fail("", format!("{combinations} combinations: at most {MOST_COMBINATIONS}"));
@@ -129,15 +184,7 @@ impl Limits for FioStage {
         });
         check.require(points <= MOST_POINTS, "", || format!("{points} points: at most {MOST_POINTS}"));
     }
-}
 
-/// What concerns several parameters together.
-trait Together {
-    fn engines(&self, check: &mut Checker);
-    fn times(&self, check: &mut Checker);
-}
-
-impl Together for FioStage {
     fn engines(&self, check: &mut Checker) {
         let points = self.points();
         check.require(
@@ -225,6 +272,28 @@ files = 16
             assert!(STUDY.contains(old), "{old}");
             let error = said(&STUDY.replacen(old, new, 1)).err().unwrap_or_default();
             assert!(error.contains(wanted), "{new}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_job_file_stands_instead_of_parameters() {
+        let at = STUDY.find("rw = ").unwrap();
+        let own = |keys: &str, kind: &str| {
+            said(&format!("{}{keys}\n", &STUDY[..at].replace("bare", kind))).err().unwrap_or_default()
+        };
+        assert_eq!(own("job = \"many-small-files\"\nruntime = 1.0", "ext4"), "");
+        for (keys, kind, wanted) in [
+            ("job = \"many-small-files\"", "bare", "a job file works on files"),
+            ("job = \"many-small-files\"\nrw = \"read\"", "ext4", "a job file says these things itself"),
+            ("job = \"many-small-files\"\nbs = \"8KiB\"", "ext4", "a job file says these things itself"),
+            ("job = \"many-small-files\"\nramp = 1.0", "ext4", "write `ramp_time` into it"),
+            ("job = \"no-such.fio\"", "ext4", "cannot read fio job"),
+            ("job = \"own.fio\"\ntext = \"[a]\\nfilename=/dev/sda\"", "ext4", "filename"),
+            ("text = \"[a]\"\nrw = \"read\"", "ext4", "and there is none"),
+            ("runtime = 1.0", "ext4", "give at least one pattern, or a `job`"),
+        ] {
+            let error = own(keys, kind);
+            assert!(error.contains(wanted), "{keys}: {error}");
         }
     }
 

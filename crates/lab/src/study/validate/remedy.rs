@@ -38,7 +38,8 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             | StageSpec::Measure(_)
             | StageSpec::Lockstep(_)
             | StageSpec::Fio(_)
-            | StageSpec::PowerCuts(_) => {}
+            | StageSpec::PowerCuts(_)
+            | StageSpec::Precondition(_) => {}
         }
     }
     check.problems

@@ -88,6 +88,8 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
                     "one remedy a trial: make `method` a factor of the matrix to compare several".to_owned()
                 });
             }
+            // What may follow it is a rule of its own.
+            StageSpec::Precondition(_) => continue,
             StageSpec::Measure(_) | StageSpec::Fio(_) | StageSpec::PowerCuts(_) => {}
         }
         before.insert(kind);

@@ -50,7 +50,8 @@ fn found(spec: &StudySpec, is_meant: impl Fn(&StageSpec) -> bool) -> Vec<Placed>
             | StageSpec::Image(_)
             | StageSpec::Measure(_)
             | StageSpec::Fio(_)
-            | StageSpec::PowerCuts(_) => {}
+            | StageSpec::PowerCuts(_)
+            | StageSpec::Precondition(_) => {}
         }
     }
     found

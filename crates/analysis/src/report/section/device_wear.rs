@@ -1,0 +1,187 @@
+//! What real devices say of their own wear: over the whole study, and around each stage.
+
+use fsage_model::quantity::as_f64;
+use fsage_model::wear::{StageWear, WearChange, WearDifference, WearKind, WearReading, changes};
+use maud::{Markup, html};
+
+use super::{Content, Section};
+use crate::report::table::{Cell, Column, Row, table};
+use crate::report::text::{counted, grouped, whole_bytes};
+use crate::report::view::Trial;
+
+pub(super) const SECTION: Section =
+    Section { id: "device-wear", title: "Wear counters of the device", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
+    let mut trials: Vec<&Trial> = content.view.trials.iter().filter(|trial| !trial.wear.is_empty()).collect();
+    trials.sort_by(|one, other| one.started.cmp(&other.started));
+    if trials.is_empty() {
+        return None;
+    }
+    let all = whole_study(&trials);
+    let stages: Vec<Row> =
+        trials.iter().flat_map(|trial| trial.wear.iter().flat_map(|wear| stage(trial, wear))).collect();
+    Some(html! {
+        p.lead {
+            "The counters are the device's own. Each moves in steps, which the tables give: where a counter did not move, the difference is less than one step. "
+            b { "No change of the rated life used does not mean no wear." }
+            " A step of 1 % of a drive rated for 600 TB is 6 TB. Counters belong to the whole disk and include what others wrote to it."
+        }
+        @if !all.is_empty() {
+            (table("device-wear-study", "From before the first trial to after the last", &columns("device", "trials"), &all))
+        }
+        @if !stages.is_empty() {
+            (table("device-wear-stages", "Before and after each stage", &columns("trial", "stage"), &stages))
+        }
+        @for (device, missing) in missing(&trials) {
+            p.note { "No counters of " (device) ": " (missing) "." }
+        }
+    })
+}
+
+fn columns(first: &str, second: &str) -> Vec<Column> {
+    vec![
+        Column::text(first),
+        Column::text(second),
+        Column::text("counter"),
+        Column::text("name at its source"),
+        Column::number("before", ""),
+        Column::number("after", ""),
+        Column::number("difference", ""),
+        Column::number("step", ""),
+    ]
+}
+
+/// Each device from its first reading to its last.
+fn whole_study(trials: &[&Trial]) -> Vec<Row> {
+    let readings = |trial: &Trial| {
+        let all = trial.wear.iter().flat_map(|wear| [&wear.before, &wear.after]);
+        all.filter(|reading| !reading.counters.is_empty()).cloned().collect::<Vec<WearReading>>()
+    };
+    let mut devices: Vec<(WearReading, WearReading, usize)> = Vec::new();
+    for trial in trials {
+        let mut is_first = true;
+        for reading in readings(trial) {
+            match devices.iter_mut().find(|(first, ..)| first.device == reading.device) {
+                Some((_, last, count)) => {
+                    *last = reading;
+                    *count += usize::from(is_first);
+                }
+                None => devices.push((reading.clone(), reading, 1)),
+            }
+            is_first = false;
+        }
+    }
+    let rows = devices.iter().flat_map(|(first, last, count)| {
+        let name = first.device.display().to_string();
+        let count = counted(*count, "trial");
+        changes(first, last)
+            .iter()
+            .map(|change| row([name.clone(), count.clone()], change))
+            .collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
+fn stage(trial: &Trial, wear: &StageWear) -> Vec<Row> {
+    let names = || [trial.label.clone(), wear.stage.clone()];
+    changes(&wear.before, &wear.after).iter().map(|change| row(names(), change)).collect()
+}
+
+fn row([first, second]: [String; 2], change: &WearChange) -> Row {
+    let kind = change.kind;
+    let cell = |value: Option<u64>| {
+        value.map_or_else(Cell::none, |value| Cell::number(level(kind, value, change.step), as_f64(value)))
+    };
+    let difference = match change.difference() {
+        WearDifference::By(moved) => Cell::number(amount(kind, moved), as_f64(moved)),
+        WearDifference::BelowStep(step) => Cell::text(format!("less than {}", amount(kind, step))),
+        WearDifference::Backwards => Cell::text("went back: reset, or another device"),
+        WearDifference::Unpaired => Cell::text("read once"),
+    };
+    Row {
+        cells: vec![
+            Cell::text(first.clone()),
+            Cell::text(second),
+            Cell::text(kind.name()),
+            Cell::text(change.name.clone()),
+            cell(change.before),
+            cell(change.after),
+            difference,
+            Cell::number(amount(kind, change.step), as_f64(change.step)),
+        ],
+        group: first,
+        class: "",
+    }
+}
+
+/// A value of a counter; one of wide steps is a range.
+fn level(kind: WearKind, value: u64, step: u64) -> String {
+    match kind {
+        WearKind::SpareState => match value {
+            1 => "normal".to_owned(),
+            2 => "most used up".to_owned(),
+            3 => "nearly all used up".to_owned(),
+            other => grouped(other),
+        },
+        WearKind::Used if step > 1 && value < 100 => format!("{value} to {} %", value.saturating_add(step)),
+        WearKind::Used if step > 1 => format!("{value} % or more"),
+        _ => amount(kind, value),
+    }
+}
+
+fn amount(kind: WearKind, value: u64) -> String {
+    match kind.unit() {
+        "bytes" => whole_bytes(value),
+        "%" => format!("{} %", grouped(value)),
+        _ => grouped(value),
+    }
+}
+
+/// Devices that said nothing, with the reason, each once.
+fn missing(trials: &[&Trial]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for reading in trials.iter().flat_map(|trial| &trial.wear).map(|wear| &wear.before) {
+        let one = (reading.device.display().to_string(), reading.missing.clone());
+        if !reading.missing.is_empty() && !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::wear::WearCounter;
+
+    use super::*;
+
+    fn reading(kind: WearKind, value: u64, step: u64) -> WearReading {
+        let counters = vec![WearCounter { kind, name: "<b>x".to_owned(), value, step }];
+        WearReading { device: "/dev/sdq".into(), counters, ..WearReading::default() }
+    }
+
+    fn shown(kind: WearKind, before: u64, after: u64, step: u64) -> String {
+        let changes = changes(&reading(kind, before, step), &reading(kind, after, step));
+        let rows = [row(["/dev/sdq".to_owned(), "fio".to_owned()], &changes[0])];
+        table("t", "t", &columns("device", "stage"), &rows).into_string()
+    }
+
+    #[test]
+    fn a_counter_that_did_not_move_is_below_its_step_and_not_zero() {
+        let page = shown(WearKind::Used, 4, 4, 1);
+        assert!(page.contains("less than 1 %") && !page.contains("0 %<"), "{page}");
+        let page = shown(WearKind::HostWritten, 512_000_000, 512_000_000, 512_000);
+        assert!(page.contains("less than 500 KiB"), "{page}");
+        assert!(page.contains("&lt;b&gt;x") && !page.contains("<b>x"), "names are escaped: {page}");
+    }
+
+    #[test]
+    fn wide_steps_are_ranges_and_what_went_back_has_no_number() {
+        assert!(shown(WearKind::Used, 10, 20, 10).contains("10 to 20 %"));
+        assert_eq!(level(WearKind::Used, 100, 10), "100 % or more");
+        assert_eq!(level(WearKind::SpareState, 2, 1), "most used up");
+        assert!(shown(WearKind::HostWritten, 5, 3, 1).contains("went back"));
+        assert!(shown(WearKind::MediaErrors, 0, u64::MAX, 1).contains("18,446,744,073,709,551,615"));
+    }
+}

@@ -1,0 +1,120 @@
+//! A job file of the user's own, run as one point in a folder that only this stage has.
+//!
+//! The keys that it may have are those of the measure `fio` ([`crate::measure::Job`]). fio makes the job's files itself,
+//! before its time begins, and removes them. An interrupted job is run again.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fsage_model::fio::{FioRecord, FioResult};
+use fsage_model::measure::FioSpec;
+use fsage_model::protocol::call;
+use fsage_model::quantity::to_u64;
+use fsage_model::record::StageRecord;
+use fsage_model::study::FioStage;
+
+use super::{GRACE, Run, SLOWEST, line};
+use crate::measure::{Job, JobError, Length};
+use crate::run::error::TrialError;
+use crate::run::fio::FioError;
+use crate::run::fio::job::Ground;
+use crate::run::stage::StageContext;
+
+impl Run<'_> {
+    /// Runs the job file of the stage, which is called `name`.
+    pub(super) fn own_job(
+        mut self,
+        name: String,
+        version: String,
+        context: &mut StageContext<'_>,
+    ) -> Result<(), TrialError> {
+        let job = read(self.stage).map_err(FioError::from)?;
+        if context.file_system.is_bare() {
+            return Err(FioError::Bare.into());
+        }
+        let bytes = self.stage.file_bytes(1, self.place.facts().size_bytes);
+        let folder = self.place.folder(&self.stage.name);
+        let Ground::Folder(path) = self.ground(&folder, 0, context)? else {
+            return Err(FioError::Bare.into());
+        };
+        let outcome = self.in_folder(&job, name, (&path, bytes), context);
+        if context.session.is_lost() {
+            return outcome.map(drop);
+        }
+        let removed = context.session.call(call::RemoveMeasureFolder { directory: folder });
+        let job = Some(Box::new(outcome?));
+        removed?;
+        let name = self.stage.name.clone();
+        let record = FioRecord { name, version, bytes, bare: false, results: Vec::new(), job };
+        context.done.push(StageRecord::Fio(Box::new(record)));
+        Ok(())
+    }
+
+    fn in_folder(
+        &mut self,
+        job: &Job,
+        name: String,
+        (folder, bytes): (&str, u64),
+        context: &mut StageContext<'_>,
+    ) -> Result<FioResult<String>, TrialError> {
+        // Whether it goes through the page cache is the job's own.
+        let settled = self.settle(false, context)?;
+        let watch = context.watch()?;
+        let argv = argv(self.stage, job, (folder, bytes), context.planned.seed);
+        let limit =
+            GRACE + Duration::from_secs_f64(self.stage.runtime) + Duration::from_secs(bytes / SLOWEST);
+        let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
+        let run = self.fio(&name, argv, (limit, round_ms, self.stage.steady), context)?;
+        self.result(name, run, (settled, watch), context)
+    }
+}
+
+fn read(stage: &FioStage) -> Result<Job, JobError> {
+    let job = stage.job.clone().unwrap_or_default();
+    Job::of(&FioSpec { job, text: stage.text.clone(), ..FioSpec::default() })
+}
+
+/// fio's words, ours last in each section of the job.
+fn argv(stage: &FioStage, job: &Job, (folder, bytes): (&str, u64), seed: u64) -> Vec<String> {
+    let length = Length::Seconds(to_u64(stage.runtime.ceil()).max(1));
+    let mut argv = vec!["fio".to_owned(), "--output-format=json+".to_owned()];
+    argv.extend(job.words(folder, bytes, length, seed));
+    argv
+}
+
+/// What a dry run prints; of a job that cannot be read nothing.
+pub(super) fn describe(stage: &FioStage, point: &Path, seed: u64) -> Vec<String> {
+    let folder = point.join(&stage.name).join("fsage-measure").display().to_string();
+    // The size of a volume is known when it is there.
+    let bytes = stage.size.map_or(1 << 20, |size| size.0);
+    read(stage).into_iter().map(|job| line(argv(stage, &job, (&folder, bytes), seed))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_runs_in_its_folder_for_the_time_of_the_stage() {
+        let stage: FioStage = serde_json::from_str(
+            r#"{"job": "own.fio", "text": "[a]\nrw=randread\nsize={size}\nruntime=999\n[b]\nrw=write\nsize=1m\n",
+                "size": "8MiB", "runtime": 2.5}"#,
+        )
+        .unwrap();
+        let lines = describe(&stage, Path::new("/m"), 7);
+        assert_eq!(lines.len(), 1);
+        let words: Vec<&str> = lines[0].split(' ').collect();
+        let of = |key: &str| words.iter().filter(|word| word.starts_with(key)).copied().collect::<Vec<_>>();
+        assert_eq!(of("--directory="), ["--directory=/m/fio/fsage-measure"; 2]);
+        assert_eq!(of("--runtime="), ["--runtime=999", "--runtime=3", "--runtime=3"], "ours stands last");
+        assert!(of("--size=8388608").len() == 1 && of("--output-format=json+").len() == 1, "{words:?}");
+    }
+
+    #[test]
+    fn a_job_that_reaches_beyond_its_folder_is_not_run() {
+        let stage: FioStage =
+            serde_json::from_str(r#"{"job": "own.fio", "text": "[a]\nfilename=/dev/sda\n"}"#).unwrap();
+        assert!(matches!(read(&stage), Err(JobError::Key { .. })));
+        assert_eq!(describe(&stage, Path::new("/m"), 7), [] as [String; 0]);
+    }
+}
