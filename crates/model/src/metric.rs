@@ -5,6 +5,7 @@
 use std::fmt::Display;
 
 use crate::crash::{DamageKind, KnownFinding, UpdateOutcome, UpdateWay};
+use crate::fio::FioPoint;
 use crate::operation::OperationKind;
 
 /// Operations per second of ageing.

@@ -70,7 +70,10 @@ fn a_gate_on_one_of_155_metrics_finds_thirty_per_cent_with_three_repeats() {
         assert!(row.low.unwrap() < 1.10 && row.high.unwrap() > 1.10, "{row:?}");
         let [warning] = found.warnings().try_into().unwrap();
         let start = "gate `grep > 1.10` cannot tell: the interval of B ÷ A, ";
-        assert!(warning.starts_with(start) && warning.contains("contains its limit; the smallest"), "{warning}");
+        assert!(
+            warning.starts_with(start) && warning.contains("contains its limit; the smallest"),
+            "{warning}"
+        );
     }
     assert!((1..20).contains(&open), "{open} of 20 comparisons of equal sides cannot tell");
 }
