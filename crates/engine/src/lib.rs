@@ -30,6 +30,7 @@ pub mod replay;
 #[cfg(test)]
 #[path = "../../sys/tests/support/skip.rs"]
 mod skip;
+pub mod timed_read;
 pub mod trace;
 pub mod tree;
 pub mod verify;
