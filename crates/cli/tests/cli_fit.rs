@@ -145,7 +145,7 @@ fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
     for (words, code, said) in [
         (&["/dev/null", "-o", "new.toml"][..], 2, "is no block device"),
         (&[".", "-o", "new.toml"], 2, "is no block device"),
-        (&["/dev/no-such", "-o", "new.toml"], 2, "cannot find device"),
+        (&["/dev/no-such", "-o", "new.toml"], 4, "cannot find device"),
         (&["holes", "-o", "new.toml"], 2, "is a file with holes"),
         (&[&device, "-o", "old.toml"], 2, "exists and is kept"),
         (&[&device, "-o", "new.medium"], 2, "end it with `.toml`"),

@@ -116,14 +116,14 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
         terminal.warn(note);
     }
     let times = time(&args.device, &plan, "timing reads", terminal)?;
-    let fit = fitted(&subject, &plan, &times, &preset).map_err(refused)?;
+    let fit = estimate(&subject, &plan, &times, &preset).map_err(refused)?;
     let medium = medium(&fit, &preset, &subject).map_err(|error| {
         Problem::new(EXIT_FAILED, format!("the times of {} give no device model", args.device.display()))
             .because(&error)
             .hint("try again with more `--reads`, or another `--preset`")
     })?;
     let held_times = time(&args.device, &held_out, "timing other reads", terminal)?;
-    let held_out = compare(&medium, &subject, &held_out, &held_times).map_err(refused)?;
+    let held_out = compare(&medium, &subject, &held_out, &held_times)?;
     let report = FitReport {
         device: args.device.clone(),
         readable,
@@ -217,7 +217,7 @@ fn time(device: &Path, plan: &Plan, stage: &str, terminal: &Terminal) -> Result<
     times
 }
 
-fn fitted(subject: &Subject, plan: &Plan, times: &ReadTimes, preset: &MediumSpec) -> Result<Fit, FitError> {
+fn estimate(subject: &Subject, plan: &Plan, times: &ReadTimes, preset: &MediumSpec) -> Result<Fit, FitError> {
     let runs = plan.with(times)?;
     match preset.resolved() {
         Ok(Parameters::Hdd(parameters)) => hdd::fit(subject, &runs, &parameters),
@@ -239,14 +239,14 @@ fn compare(
     subject: &Subject,
     plan: &Plan,
     times: &ReadTimes,
-) -> Result<HeldOut, FitError> {
+) -> Result<HeldOut, Problem> {
     let runs = plan.with(times)?;
     let none = FitError::Runs { found: 0, planned: plan.runs.len() };
     let run = runs.first().ok_or_else(|| none.clone())?;
-    let priced = serial_reads(medium, subject.size_bytes, run.reads).map_err(|_| none.clone())?;
+    let priced = serial_reads(medium, subject.size_bytes, run.reads)?;
     let priced: Vec<Priced> = priced
         .iter()
         .map(|read| Priced { taken_ns: as_f64(read.taken_ns), expected_ns: as_f64(read.expected_ns) })
         .collect();
-    errors(&run.taken(), &priced).ok_or(none)
+    Ok(errors(&run.taken(), &priced).ok_or(none)?)
 }
