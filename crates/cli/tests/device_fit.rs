@@ -97,7 +97,9 @@ fn fitted(drive: &str, preset: &str, reads: u32, host: Host, seed: u64) -> Resul
     };
     let medium = fit.medium(preset.preset().name).unwrap();
     let held = plan::held_out(subject)?;
-    assert!(held.runs[0].run.reads.iter().all(|read| plan.runs.iter().all(|run| !run.run.reads.contains(read))));
+    assert!(
+        held.runs[0].run.reads.iter().all(|read| plan.runs.iter().all(|run| !run.run.reads.contains(read)))
+    );
     let times = timed(&mut drive, &held, host, seed + 1);
     let measured: Vec<f64> = times.runs[0].taken_ns().map(as_f64).collect();
     let priced = serial_reads(&medium, size_bytes, &held.runs[0].run.reads).unwrap();
@@ -216,7 +218,8 @@ fn too_much_noise_is_an_error_and_no_model() {
     let error = fitted("hdd-7200", "hdd-7200", 800, busier, 1).map(|fitted| fitted.fit).unwrap_err();
     assert!(matches!(error, FitError::Noise { .. }), "{error:?}");
     // An SSD has no turns.
-    let error = fitted("ssd,condition=filled", "hdd-7200", 800, QUIET, 1).map(|fitted| fitted.fit).unwrap_err();
+    let error =
+        fitted("ssd,condition=filled", "hdd-7200", 800, QUIET, 1).map(|fitted| fitted.fit).unwrap_err();
     assert!(matches!(error, FitError::Unlike { .. } | FitError::Noise { .. }), "{error:?}");
 }
 
