@@ -66,6 +66,7 @@ fn result(file_system: &str, depth: u32, noise: &mut Noise) -> FioResult {
         samples: Vec::new(),
         device: None,
         disk: None,
+        settled: None,
         warnings: Vec::new(),
         kept: false,
     }
@@ -97,6 +98,7 @@ pub fn trial(file_system: &str, repeat: u32) -> TrialRecord {
             bytes: 1 << 30,
             bare: file_system == "bare",
             results,
+            job: None,
         }))],
         layout: None,
         ..super::trial("xfs", 0.8, repeat, Size { ticks: 1, probes: 1, ..Size::QUICK })
