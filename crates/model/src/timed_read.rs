@@ -169,7 +169,8 @@ impl ReadSpec {
                     && length_bytes.is_multiple_of(sector)
                     && offset_bytes.is_multiple_of(u64::from(sector))
             };
-            if let Some(&TimedRead { offset_bytes, length_bytes }) = run.reads.iter().find(|read| !fits(read)) {
+            if let Some(&TimedRead { offset_bytes, length_bytes }) = run.reads.iter().find(|read| !fits(read))
+            {
                 return Err(ReadSpecError::Read { offset_bytes, length_bytes, size_bytes, sector_bytes });
             }
         }

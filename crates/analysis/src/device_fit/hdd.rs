@@ -166,7 +166,11 @@ fn seeks(subject: &Subject, runs: &[Timed<'_>], basics: &Basics) -> Vec<Sample> 
 fn nearest_speed(turn_ns: f64) -> f64 {
     let speed = 60e9 / turn_ns;
     let off = |known: &f64| (known / speed - 1.0).abs();
-    SPEEDS.into_iter().min_by(|a, b| off(a).total_cmp(&off(b))).filter(|known| off(known) < 0.15).map_or(turn_ns, |known| 60e9 / known)
+    SPEEDS
+        .into_iter()
+        .min_by(|a, b| off(a).total_cmp(&off(b)))
+        .filter(|known| off(known) < 0.15)
+        .map_or(turn_ns, |known| 60e9 / known)
 }
 
 fn rotation(basics: &Basics, turn_ns: f64, spread_ns: f64) -> Parameter {
@@ -194,7 +198,8 @@ fn stroke(parameters: &[Parameter]) -> f64 {
 
 fn tracks(subject: &Subject, basics: &Basics, preset: &Parameters, turn_ns: f64) -> Vec<Parameter> {
     let surfaces = preset.surfaces.max(1);
-    let switch_ns = as_f64((surfaces - 1) * preset.head_switch_ns + preset.cylinder_switch_ns) / as_f64(surfaces);
+    let switch_ns =
+        as_f64((surfaces - 1) * preset.head_switch_ns + preset.cylinder_switch_ns) / as_f64(surfaces);
     let bytes = |line: &RateLine| track::tracks(line, preset.zones, turn_ns, switch_ns);
     let (outer, inner) = bytes(&basics.line);
     let limits = track::intervals(&basics.samples, &basics.line);
@@ -204,10 +209,14 @@ fn tracks(subject: &Subject, basics: &Basics, preset: &Parameters, turn_ns: f64)
     );
     let clamp = |bytes: f64| to_u64(bytes).clamp(4096, 64_000_000);
     let (outer, inner) = (clamp(outer), clamp(inner));
-    let mut fitted = Parameters { outer_track_bytes: outer, inner_track_bytes: inner.min(outer), ..preset.clone() };
+    let mut fitted =
+        Parameters { outer_track_bytes: outer, inner_track_bytes: inner.min(outer), ..preset.clone() };
     fitted.cylinders = cylinders(&fitted, subject.size_bytes);
     let how = |edge: &str, rate: f64| {
-        format!("sequential reads, {:.1} MB/s at the {edge} edge, with the preset's switches of tracks", rate / 1e6)
+        format!(
+            "sequential reads, {:.1} MB/s at the {edge} edge, with the preset's switches of tracks",
+            rate / 1e6
+        )
     };
     vec![
         Parameter::measured("outer_track_bytes", outer, (least.0, most.0), how("outer", basics.line.outer)),
@@ -227,7 +236,8 @@ fn tracks(subject: &Subject, basics: &Basics, preset: &Parameters, turn_ns: f64)
 
 /// Fewest cylinders whose disk holds so much.
 fn cylinders(parameters: &Parameters, size_bytes: u64) -> u64 {
-    let holds = |cylinders: u64| Parameters { cylinders, ..parameters.clone() }.capacity_bytes() >= size_bytes;
+    let holds =
+        |cylinders: u64| Parameters { cylinders, ..parameters.clone() }.capacity_bytes() >= size_bytes;
     let (mut low, mut high) = (parameters.zones.max(16), 16_000_000);
     while low < high {
         let middle = low.midpoint(high);
@@ -280,28 +290,33 @@ fn electronics(basics: &Basics, notes: &mut Vec<String>) -> Vec<Parameter> {
     let mut found = Vec::new();
     match &basics.buffer {
         None => {
-            notes.push("reading a place again takes as long as before: the drive has no read buffer".to_owned());
+            notes.push(
+                "reading a place again takes as long as before: the drive has no read buffer".to_owned(),
+            );
             let how = "reading a place again takes as long as before";
             found.push(Parameter::measured("read_cache_bytes", 0, (0.0, 0.0), how));
         }
         Some(buffer) => {
             let own_ns = median(&buffer.small_ns).unwrap_or(0.0) - basics.command_ns;
             let (low, high) = resample::interval(&buffer.small_ns, basics.command_ns, median);
-            let how = format!("median of {} reads from the buffer, with what the host takes", buffer.small_ns.len());
+            let how = format!(
+                "median of {} reads from the buffer, with what the host takes",
+                buffer.small_ns.len()
+            );
             let limits = ((low - own_ns).max(0.0), high - own_ns);
-            found.push(Parameter::measured("command_ns", to_u64(basics.command_ns).min(10_000_000), limits, how));
+            found.push(Parameter::measured(
+                "command_ns",
+                to_u64(basics.command_ns).min(10_000_000),
+                limits,
+                how,
+            ));
             found.extend(interface_parameter(buffer, basics));
         }
     }
     if basics.turn_ns.is_none() {
         let how = "places in front of a read are in the buffer after it";
         let value = "reads".to_owned();
-        found.push(Parameter {
-            key: "arrival",
-            value,
-            origin: Origin::Derived,
-            how: how.to_owned(),
-        });
+        found.push(Parameter { key: "arrival", value, origin: Origin::Derived, how: how.to_owned() });
     }
     found
 }
@@ -349,9 +364,8 @@ fn cache(runs: &[Timed<'_>], preset: &Parameters, limit_ns: f64) -> Vec<Paramete
     let behind = largest(&|kind| if let Kind::Behind { bytes } = kind { Some(bytes) } else { None });
     let places =
         largest(&|kind| if let Kind::Places { count } = kind { Some(u64::from(count)) } else { None });
-    let bounds = |(held, not): (u64, u64)| {
-        (as_f64(held), if not == u64::MAX { f64::INFINITY } else { as_f64(not) })
-    };
+    let bounds =
+        |(held, not): (u64, u64)| (as_f64(held), if not == u64::MAX { f64::INFINITY } else { as_f64(not) });
     let mut found = Vec::new();
     let segments = places.map_or(preset.read_segments, |(held, _)| held);
     if let Some(places) = places {
@@ -361,7 +375,8 @@ fn cache(runs: &[Timed<'_>], preset: &Parameters, limit_ns: f64) -> Vec<Paramete
     if let Some(behind) = behind {
         let each = as_f64(segments);
         let (low, high) = bounds(behind);
-        let how = format!("{} behind a sequence are still held, on each of {segments} segments", Bytes(behind.0));
+        let how =
+            format!("{} behind a sequence are still held, on each of {segments} segments", Bytes(behind.0));
         let bytes = behind.0.saturating_mul(segments);
         found.push(Parameter::measured("read_cache_bytes", bytes, (low * each, high * each), how));
     }

@@ -35,8 +35,11 @@ pub fn errors(measured_ns: &[f64], priced: &[Priced]) -> Option<HeldOut> {
         return None;
     }
     let relative = |measured: f64, model: f64| (model - measured).abs() / measured.max(1.0);
-    let each: Vec<f64> =
-        measured_ns.iter().zip(priced).map(|(measured, priced)| relative(*measured, priced.expected_ns)).collect();
+    let each: Vec<f64> = measured_ns
+        .iter()
+        .zip(priced)
+        .map(|(measured, priced)| relative(*measured, priced.expected_ns))
+        .collect();
     let sorted = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
         values

@@ -109,7 +109,10 @@ impl Fit {
     /// The value of a parameter; `None` where the preset's is kept and nothing is to say.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&str> {
-        self.parameters.iter().find(|parameter| parameter.key == key).map(|parameter| parameter.value.as_str())
+        self.parameters
+            .iter()
+            .find(|parameter| parameter.key == key)
+            .map(|parameter| parameter.value.as_str())
     }
 
     /// The medium: the preset of that name with these parameters.
@@ -117,7 +120,8 @@ impl Fit {
     /// # Errors
     /// There is no such preset, or it has no such parameters.
     pub fn medium(&self, preset: &str) -> Result<MediumSpec, MediumError> {
-        let value = |one: &Parameter| one.value.parse::<u64>().map_or_else(|_| json!(one.value), |n| json!(n));
+        let value =
+            |one: &Parameter| one.value.parse::<u64>().map_or_else(|_| json!(one.value), |n| json!(n));
         let values = self.parameters.iter().map(|one| (one.key.to_owned(), value(one)));
         let mut table: serde_json::Map<String, serde_json::Value> = values.collect();
         table.insert("preset".to_owned(), json!(preset));

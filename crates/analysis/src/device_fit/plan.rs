@@ -221,7 +221,11 @@ impl Maker {
                 // A short way, of any order of magnitude from 1 MiB to a twentieth of the disk.
                 let (least, most) = (as_f64(1 << 20), as_f64(size / 20));
                 let way = to_u64(least * (most / least).powf(self.dice.unit())) / small * small;
-                if at >= way && (self.dice.unit() < 0.5 || at + way + small > size) { at - way } else { at + way }
+                if at >= way && (self.dice.unit() < 0.5 || at + way + small > size) {
+                    at - way
+                } else {
+                    at + way
+                }
             } else {
                 // To the other end.
                 let end = size / 20;

@@ -85,7 +85,11 @@ pub fn fit(rates: &[DepthRate], single_ns: f64, die_ns: Option<f64>) -> Option<P
         let best = dies.iter().map(|die_ns| with_dies(rates, single_ns, *die_ns, count));
         found.extend(best.min_by(|a, b| a.deviation.total_cmp(&b.deviation)));
         // Powers of two, and what lies between them: 1, 2, 3, 4, 6, 8, 12, …
-        count = if count.is_power_of_two() && count > 1 { count / 2 * 3 } else { (count + 1).next_power_of_two() };
+        count = if count.is_power_of_two() && count > 1 {
+            count / 2 * 3
+        } else {
+            (count + 1).next_power_of_two()
+        };
     }
     let best = *found.iter().min_by(|a, b| a.deviation.total_cmp(&b.deviation))?;
     let alike = |one: &&Parallel| one.deviation <= best.deviation + 0.02;

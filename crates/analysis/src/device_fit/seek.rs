@@ -104,8 +104,13 @@ pub fn intervals(samples: &[Sample], curve: &Curve, turn_ns: Option<f64>) -> [(f
 fn least_squares(samples: &[Sample], knee: f64) -> Option<Curve> {
     let row = |x: f64| [1.0, x.clamp(0.0, knee).sqrt(), (x - knee).max(0.0)];
     let mut best: Option<(f64, Curve)> = None;
-    for chosen in [[true, true, true], [true, true, false], [true, false, true], [false, true, true], [true, false, false]]
-    {
+    for chosen in [
+        [true, true, true],
+        [true, true, false],
+        [true, false, true],
+        [false, true, true],
+        [true, false, false],
+    ] {
         let Some([start, root, slope]) = solve(samples, row, chosen) else { continue };
         let curve = Curve { start, root, slope, knee };
         if !curve.is_one() {
@@ -139,7 +144,8 @@ fn solve(samples: &[Sample], row: impl Fn(f64) -> [f64; 3], chosen: [bool; 3]) -
         matrix[index][index] = count(samples.len());
     }
     for pivot in 0..3 {
-        let largest = (pivot..3).max_by(|a, b| matrix[*a][pivot].abs().total_cmp(&matrix[*b][pivot].abs()))?;
+        let largest =
+            (pivot..3).max_by(|a, b| matrix[*a][pivot].abs().total_cmp(&matrix[*b][pivot].abs()))?;
         matrix.swap(pivot, largest);
         if matrix[pivot][pivot].abs() < 1e-9 {
             return None;
@@ -171,7 +177,8 @@ mod tests {
         let mut dice = Dice::new(seed);
         let mut sample = || {
             // As random places have it, and some of them far apart.
-            let x = if dice.unit() < 0.8 { (dice.unit() - dice.unit()).abs() } else { 0.9 + 0.1 * dice.unit() };
+            let x =
+                if dice.unit() < 0.8 { (dice.unit() - dice.unit()).abs() } else { 0.9 + 0.1 * dice.unit() };
             let late = if dice.unit() < outliers { 40e6 } else { 0.1e6 * dice.unit() };
             (x, curve.at(x) + TURN * dice.unit() + late)
         };

@@ -70,7 +70,9 @@ pub fn fit(subject: &Subject, runs: &[Timed<'_>], preset: &Parameters) -> Result
     let small = f64::from(subject.small());
     let parts = Parts {
         single,
-        page: median(&serial.again_ns).filter(|again| *again < LEAST_GAIN * single).map(|again| single - again),
+        page: median(&serial.again_ns)
+            .filter(|again| *again < LEAST_GAIN * single)
+            .map(|again| single - again),
         channel: channel
             .map_or(small * 1e9 / as_f64(preset.channel_bytes_per_s), |ns| ns * small / serial.more_bytes),
         interface: small * 1e9 / rate,
@@ -160,7 +162,8 @@ fn channel_parameter(serial: &Serial, more_ns: f64) -> Parameter {
     let base_ns = median(&serial.small_ns).unwrap_or(0.0);
     let rate = |ns: f64| serial.more_bytes * 1e9 / (ns - base_ns).max(1.0);
     let (low, high) = resample::interval(&serial.page_ns, base_ns + more_ns, median);
-    let how = format!("{} reads of a page against {} small ones", serial.page_ns.len(), serial.small_ns.len());
+    let how =
+        format!("{} reads of a page against {} small ones", serial.page_ns.len(), serial.small_ns.len());
     let value = to_u64(rate(base_ns + more_ns)).clamp(1_000_000, 100_000_000_000);
     Parameter::measured("channel_bytes_per_s", value, (rate(high), rate(low)), how)
 }
@@ -194,13 +197,19 @@ fn times(serial: &Serial, parts: &Parts, parallel: Option<&Parallel>, preset: &P
     let ratio = as_f64(preset.slc_read_ns) / as_f64(preset.read_ns.max(1));
     let by_depth = parallel.map(|parallel| {
         let dies = parallel.dies;
-        format!("random reads over depths, within {} of the simulated ones, {} to {} dies", percent(parallel.deviation), dies.0, dies.1)
+        format!(
+            "random reads over depths, within {} of the simulated ones, {} to {} dies",
+            percent(parallel.deviation),
+            dies.0,
+            dies.1
+        )
     });
     let part = |key, ns: f64, how: Option<String>| match how {
         Some(how) => Parameter::measured(key, to_u64(ns), limits(ns), how),
         None => Parameter::assumed(key, to_u64(ns), "the preset's share of what a small read takes"),
     };
-    let again = format!("{} small reads against {} of the same again", serial.small_ns.len(), serial.again_ns.len());
+    let again =
+        format!("{} small reads against {} of the same again", serial.small_ns.len(), serial.again_ns.len());
     vec![
         part("command_ns", command, by_depth.clone()),
         part("read_ns", page, parts.page.map(|_| again).or(by_depth)),
@@ -229,8 +238,10 @@ fn parallelism(parallel: Option<&Parallel>, preset: &Parameters, tried: bool) ->
         channels = if dies / channels > 64 { channels + 1 } else { channels - 1 };
     }
     let each = dies / channels;
-    let limits = (f64::from(parallel.dies.0) / as_f64(channels), f64::from(parallel.dies.1) / as_f64(channels));
-    let how = format!("{dies} dies by random reads over depths, on the preset's channels as far as that goes");
+    let limits =
+        (f64::from(parallel.dies.0) / as_f64(channels), f64::from(parallel.dies.1) / as_f64(channels));
+    let how =
+        format!("{dies} dies by random reads over depths, on the preset's channels as far as that goes");
     vec![
         Parameter::assumed("channels", channels, "as many of the preset's as the dies divide into"),
         Parameter::measured("dies_per_channel", each, limits, how),
@@ -271,9 +282,7 @@ pub(super) fn depth_rates(runs: &[Timed<'_>]) -> Vec<DepthRate> {
     if depths.len() < 2 {
         return Vec::new();
     }
-    let rate = |run: &Timed<'_>| {
-        count(run.reads.len()) * 1e9 / as_f64(run.times.elapsed_ns().max(1))
-    };
+    let rate = |run: &Timed<'_>| count(run.reads.len()) * 1e9 / as_f64(run.times.elapsed_ns().max(1));
     let of = |wanted: u32| {
         let rates: Vec<f64> = runs.iter().filter(|run| depth(run) == Some(wanted)).map(rate).collect();
         DepthRate { depth: wanted, reads_per_s: mean(&rates).unwrap_or(0.0) }

@@ -81,7 +81,8 @@ fn line(samples: &[Sample]) -> Option<RateLine> {
     for _ in 0..8 {
         let points: Vec<Sample> = samples.iter().map(|(byte, rate)| (found.cylinder(*byte), *rate)).collect();
         let n = count(points.len());
-        let (x, y) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+        let (x, y) =
+            (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
         let across: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
         if across < 1e-12 {
             return None;
@@ -112,10 +113,8 @@ mod tests {
     #[test]
     fn a_line_over_cylinders_is_found_from_rates_over_bytes() {
         let wanted = RateLine { outer: 200e6, inner: 90e6 };
-        let samples: Vec<Sample> = (0..20)
-            .map(|n| count(n) / 19.0)
-            .map(|byte| (byte, wanted.at(wanted.cylinder(byte))))
-            .collect();
+        let samples: Vec<Sample> =
+            (0..20).map(|n| count(n) / 19.0).map(|byte| (byte, wanted.at(wanted.cylinder(byte)))).collect();
         let found = fit(&samples).unwrap();
         assert!((found.outer / wanted.outer - 1.0).abs() < 1e-3, "{found:?}");
         assert!((found.inner / wanted.inner - 1.0).abs() < 1e-3, "{found:?}");
