@@ -64,7 +64,8 @@ fn ratio(report: &Value, medium: &str, key: &str) -> f64 {
     let own = medium.parse::<MediumSpec>().unwrap().parameters();
     let own: f64 = own.iter().find(|one| one.key == key).unwrap().value.parse().unwrap();
     let parameters = report["parameters"].as_array().unwrap();
-    let fitted = parameters.iter().find(|one| one["key"] == key).unwrap_or_else(|| panic!("no {key}: {report:#}"));
+    let fitted =
+        parameters.iter().find(|one| one["key"] == key).unwrap_or_else(|| panic!("no {key}: {report:#}"));
     fitted["value"].as_str().unwrap().parse::<f64>().unwrap() / own
 }
 
@@ -95,11 +96,16 @@ fn a_disk_with_delayed_replies_is_recovered_and_its_file_is_a_medium() {
     let keys = ["rpm", "outer_track_bytes", "inner_track_bytes", "average_seek_ns", "full_stroke_ns"];
     all_near(&report, medium, &keys);
     let error = &report["held_out"];
-    assert!(error["mean"].as_f64().unwrap() < 0.5 && error["total"].as_f64().unwrap().abs() < 0.15, "{error}");
+    assert!(
+        error["mean"].as_f64().unwrap() < 0.5 && error["total"].as_f64().unwrap().abs() < 0.15,
+        "{error}"
+    );
     assert_eq!(writes(&disks, "drive"), 0.0);
     // The file says where every value comes from.
     let text = std::fs::read_to_string(disks.path("mine.toml")).unwrap();
-    for said in ["preset = \"hdd-7200\"", "# measured, ", "# derived: ", "#   surfaces = 4", "90th percentile"] {
+    for said in
+        ["preset = \"hdd-7200\"", "# measured, ", "# derived: ", "#   surfaces = 4", "90th percentile"]
+    {
         assert!(text.contains(said), "{said}: {text}");
     }
     for parameter in medium.parse::<MediumSpec>().unwrap().parameters() {
@@ -109,8 +115,8 @@ fn a_disk_with_delayed_replies_is_recovered_and_its_file_is_a_medium() {
     let shown = disks.json(&["disk", "media", "mine.toml"]);
     assert_eq!(shown["name"], "hdd-7200");
     disks.up("again", &size, "mine.toml", "model");
-    let study = include_str!("../../../studies/digest.toml")
-        .replace("kind = \"loop\"\n", "medium = \"mine.toml\"\n");
+    let study =
+        include_str!("../../../studies/digest.toml").replace("kind = \"loop\"\n", "medium = \"mine.toml\"\n");
     std::fs::write(disks.path("study.toml"), study).unwrap();
     let checked = disks.output(&["study", "check", "study.toml"]);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
@@ -123,7 +129,8 @@ fn an_ssd_with_delayed_replies_is_recovered() {
     let medium = "ssd-consumer,capacity_bytes=2147483648,condition=filled,read_ns=6000000,slc_read_ns=6000000,\
                   channel_bytes_per_s=20000000,interface_bytes_per_s=20000000";
     let device = disks.up("drive", "2GiB", medium, "real");
-    let report = disks.json(&["device", "fit", &device, "-o", "mine.toml", "--reads", "200", "--class", "ssd"]);
+    let report =
+        disks.json(&["device", "fit", &device, "-o", "mine.toml", "--reads", "200", "--class", "ssd"]);
     all_near(&report, medium, &["capacity_bytes", "read_ns", "channel_bytes_per_s", "interface_bytes_per_s"]);
     let error = &report["held_out"];
     assert!(error["mean"].as_f64().unwrap() < 0.15 && error["p90"].as_f64().unwrap() < 0.3, "{error}");
@@ -164,7 +171,8 @@ fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
     }
     assert_eq!(std::fs::read_to_string(disks.path("old.toml")).unwrap(), "kept");
     // In model time the times are the model's, to the nanosecond.
-    let report = disks.json(&["device", "fit", &device, "-o", "new.toml", "--class", "ssd", "--preset", "ssd"]);
+    let report =
+        disks.json(&["device", "fit", &device, "-o", "new.toml", "--class", "ssd", "--preset", "ssd"]);
     all_near(&report, "ssd", &["read_ns", "channel_bytes_per_s"]);
     assert!(disks.path("new.toml").exists());
 }

@@ -63,9 +63,9 @@ pub fn time(
 }
 
 fn clock(opened: &Opened) -> Result<Clock, HostError> {
-    VirtualDisk::of_device(&opened.path).map_or(Ok(Clock::Host), |disk| Clock::of(&disk)).map_err(|error| {
-        HostError::Senseless { what: format!("{}: {error}", opened.path.display()) }
-    })
+    VirtualDisk::of_device(&opened.path)
+        .map_or(Ok(Clock::Host), |disk| Clock::of(&disk))
+        .map_err(|error| HostError::Senseless { what: format!("{}: {error}", opened.path.display()) })
 }
 
 struct Reader<'a> {

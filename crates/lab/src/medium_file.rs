@@ -144,7 +144,9 @@ pub fn to_toml(head: &[String], preset: &str, entries: &[Entry]) -> String {
     }
     let _ = writeln!(text, "\npreset = {}", toml::Value::from(preset));
     for Entry { key, value, comment } in entries {
-        let value = value.parse::<u64>().map_or_else(|_| toml::Value::from(value.as_str()).to_string(), |n| n.to_string());
+        let value = value
+            .parse::<u64>()
+            .map_or_else(|_| toml::Value::from(value.as_str()).to_string(), |n| n.to_string());
         let _ = writeln!(text, "\n# {}\n{key} = {value}", one_line(comment));
     }
     text

@@ -137,7 +137,11 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
         output: args.output.clone(),
     };
     write(file, &fitted::file(&report, &preset), &args.output)?;
-    if terminal.json { terminal.json(&report)? } else { terminal.result(&fitted::words(&report, terminal))? }
+    if terminal.json {
+        terminal.json(&report)?
+    } else {
+        terminal.result(&fitted::words(&report, terminal))?
+    }
     Ok(EXIT_OK)
 }
 
@@ -186,9 +190,11 @@ fn preset(named: Option<&str>, class: Class, readable: &Readable) -> Result<Medi
     match (class, spec.resolved()?) {
         (Class::Hdd, Parameters::Hdd(_)) | (Class::Ssd | Class::Card, Parameters::Ssd(_)) => Ok(spec),
         _ => {
-            let (kind, like) = if class == Class::Hdd { ("a hard disk", usual) } else { ("an SSD, eMMC or A2 card", usual) };
+            let (kind, like) =
+                if class == Class::Hdd { ("a hard disk", usual) } else { ("an SSD, eMMC or A2 card", usual) };
             let message = format!("the preset `{}` is none of {kind}", spec.preset().name);
-            Err(Problem::new(EXIT_USAGE, message).hint(format!("give one such as `{like}`, or another `--class`")))
+            Err(Problem::new(EXIT_USAGE, message)
+                .hint(format!("give one such as `{like}`, or another `--class`")))
         }
     }
 }

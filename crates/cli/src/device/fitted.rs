@@ -136,7 +136,11 @@ pub(super) fn words(report: &FitReport, terminal: &Terminal) -> String {
     let mut rows = vec![["place", "measured", "model"].map(str::to_owned).to_vec()];
     rows.extend(report.fit.zones.iter().map(|zone| {
         let rate = |bytes_per_s: f64| format!("{} MB/s", significant(bytes_per_s / 1e6));
-        vec![percent((100.0 * zone.place).round() / 100.0), rate(zone.bytes_per_s), rate(zone.fitted_bytes_per_s)]
+        vec![
+            percent((100.0 * zone.place).round() / 100.0),
+            rate(zone.bytes_per_s),
+            rate(zone.fitted_bytes_per_s),
+        ]
     }));
     words.push_str(&text::table(&rows, 2));
     if !report.fit.depths.is_empty() {

@@ -50,7 +50,9 @@ pub fn serial_reads(
         let before = (turn_ns > 0).then(|| (model.clone(), waited_ns(&model)));
         let taken_ns = serve(&mut model, now_ns, &request);
         let expected_ns = match before {
-            Some((before, waited)) if waited_ns(&model) > waited => mean_ns(&before, now_ns, turn_ns, &request),
+            Some((before, waited)) if waited_ns(&model) > waited => {
+                mean_ns(&before, now_ns, turn_ns, &request)
+            }
             _ => taken_ns,
         };
         now_ns += taken_ns;

@@ -130,7 +130,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shipped = include_str!("../../../../studies/digest.toml");
         let (before, after) = shipped.split_once("[volume]\nkind = \"loop\"\nsize = \"1GiB\"\n").unwrap();
-        let text = format!("{before}{after}").replace("seed = 4096\n", &format!("seed = 4096\nvolume = {volume}\n"));
+        let text =
+            format!("{before}{after}").replace("seed = 4096\n", &format!("seed = 4096\nvolume = {volume}\n"));
         let text = text.replace("[matrix]\n", &format!("[matrix]\n{more}\n"));
         let path = folder.path().join("study.toml");
         std::fs::write(&path, text).unwrap();
