@@ -24,6 +24,9 @@ struct Host {
     late: f64,
 }
 
+/// After everything that was timed before.
+const LATER_NS: u64 = 10_000_000_000_000;
+
 const QUIET: Host = Host { least: 4e3, deviation: 3e3, late: 0.005 };
 
 /// Random numbers from a seed (SplitMix64, Steele, Lea & Flood 2014).
@@ -46,10 +49,9 @@ impl Noise {
     }
 }
 
-/// Times of the runs on a drive. Readers ask again when they are answered, and time passes meanwhile, as on a real one.
-fn timed(drive: &mut Partition, plan: &Plan, host: Host, seed: u64) -> ReadTimes {
+/// Times of the runs on a drive, from a moment on. Readers ask again when they are answered, and time passes meanwhile, as on a real one.
+fn timed(drive: &mut Partition, plan: &Plan, host: Host, seed: u64, mut now_ns: u64) -> ReadTimes {
     let mut noise = Noise(seed.wrapping_mul(7919));
-    let mut now_ns = 1_000_000_000;
     let mut times = ReadTimes::default();
     for ReadRun { depth, reads } in plan.runs.iter().map(|planned| &planned.run) {
         let mut readers = vec![now_ns; usize::try_from(*depth).unwrap()];
@@ -85,12 +87,12 @@ fn fitted(drive: &str, preset: &str, reads: u32, host: Host, seed: u64) -> Resul
     let (plan, fit) = match preset.resolved().unwrap() {
         Parameters::Hdd(parameters) => {
             let plan = plan::hdd(subject)?;
-            let times = timed(&mut drive, &plan, host, seed);
+            let times = timed(&mut drive, &plan, host, seed, 0);
             (plan.clone(), hdd::fit(&subject, &plan.with(&times)?, &parameters)?)
         }
         Parameters::Ssd(parameters) => {
             let plan = plan::ssd(subject)?;
-            let times = timed(&mut drive, &plan, host, seed);
+            let times = timed(&mut drive, &plan, host, seed, 0);
             (plan.clone(), ssd::fit(&subject, &plan.with(&times)?, &parameters)?)
         }
         other => panic!("{other:?}"),
@@ -100,7 +102,7 @@ fn fitted(drive: &str, preset: &str, reads: u32, host: Host, seed: u64) -> Resul
     assert!(
         held.runs[0].run.reads.iter().all(|read| plan.runs.iter().all(|run| !run.run.reads.contains(read)))
     );
-    let times = timed(&mut drive, &held, host, seed + 1);
+    let times = timed(&mut drive, &held, host, seed + 1, LATER_NS);
     let measured: Vec<f64> = times.runs[0].taken_ns().map(as_f64).collect();
     let priced = serial_reads(&medium, size_bytes, &held.runs[0].run.reads).unwrap();
     let priced: Vec<Priced> = priced

@@ -258,31 +258,33 @@ fn seek_parameters(
     track: f64,
 ) -> Vec<Parameter> {
     let limits = seek::intervals(samples, curve, Some(turn_ns));
-    let whole = |ns: f64| to_u64(ns).max(1000);
+    // A microsecond more, so that no rounding bends the curve below nothing.
+    let whole = |ns: f64| to_u64(ns) + 1000;
     let (next, average, full) = (whole(curve.at(track)), whole(curve.average()), whole(curve.at(1.0)));
     let how = format!("curve through {} reads after seeks, with the preset's knee", samples.len());
-    let shift = |ns: u64, read: u64, write: u64| ns.saturating_add(write.saturating_sub(read));
-    let written = "the read's, and what the preset needs more before a write";
+    let more = [
+        preset.track_to_track_write_ns.saturating_sub(preset.track_to_track_ns),
+        preset.average_seek_write_ns.saturating_sub(preset.average_seek_ns),
+        preset.full_stroke_write_ns.saturating_sub(preset.full_stroke_ns),
+    ];
+    let points = [next + more[0], average + more[1], full + more[2]];
+    let (points, written) = if Curve::through(points.map(as_f64), track, curve.knee).is_some() {
+        (points, "the read's, and what the preset needs more before a write")
+    } else {
+        // The preset's differences do not suit this curve: one for all of it does.
+        (
+            [next, average, full].map(|ns| ns + more[1]),
+            "the read's, and what the preset needs more on average",
+        )
+    };
     let steep = curve.at(track) - curve.start;
     vec![
         Parameter::measured("track_to_track_ns", next, (limits[0].0 + steep, limits[0].1 + steep), &*how),
         Parameter::measured("average_seek_ns", average, limits[1], &*how),
         Parameter::measured("full_stroke_ns", full, limits[2], how),
-        Parameter::assumed(
-            "track_to_track_write_ns",
-            shift(next, preset.track_to_track_ns, preset.track_to_track_write_ns),
-            written,
-        ),
-        Parameter::assumed(
-            "average_seek_write_ns",
-            shift(average, preset.average_seek_ns, preset.average_seek_write_ns),
-            written,
-        ),
-        Parameter::assumed(
-            "full_stroke_write_ns",
-            shift(full, preset.full_stroke_ns, preset.full_stroke_write_ns),
-            written,
-        ),
+        Parameter::assumed("track_to_track_write_ns", points[0], written),
+        Parameter::assumed("average_seek_write_ns", points[1], written),
+        Parameter::assumed("full_stroke_write_ns", points[2], written),
     ]
 }
 

@@ -64,9 +64,17 @@ pub struct Parallel {
     pub drive: Drive,
     /// Dies that fit as well within the noise: fewest and most.
     pub dies: (u32, u32),
+    /// The same of the time of the controller, in ns.
+    pub command_ns: (f64, f64),
     /// Root of the mean square of the relative deviations.
     pub deviation: f64,
 }
+
+/// Deviations of rates that are noise.
+const NOISE: f64 = 0.02;
+
+/// A drive and how far its rates are off.
+type Tried = (Drive, f64);
 
 /// The drive whose rates are nearest. `single_ns` is the time of one read alone, `die_ns` the part of a die, where it is known.
 /// `None` with fewer than three depths.
@@ -75,49 +83,65 @@ pub fn fit(rates: &[DepthRate], single_ns: f64, die_ns: Option<f64>) -> Option<P
     if rates.len() < 3 || single_ns <= 0.0 {
         return None;
     }
-    let dies: Vec<f64> = match die_ns {
+    let times: Vec<f64> = match die_ns {
         Some(known) => vec![known.clamp(0.01 * single_ns, 0.98 * single_ns)],
         None => [0.4, 0.6, 0.8].map(|share| share * single_ns).to_vec(),
     };
-    let mut found: Vec<Parallel> = Vec::new();
-    let mut count = 1;
-    while count <= MOST_DIES {
-        let best = dies.iter().map(|die_ns| with_dies(rates, single_ns, *die_ns, count));
-        found.extend(best.min_by(|a, b| a.deviation.total_cmp(&b.deviation)));
+    let mut tried: Vec<Tried> = Vec::new();
+    let mut dies = 1;
+    while dies <= MOST_DIES {
+        for die_ns in &times {
+            tried.extend(with_dies(rates, single_ns, *die_ns, dies));
+        }
         // Powers of two, and what lies between them: 1, 2, 3, 4, 6, 8, 12, …
+<<<<<<< HEAD
         count = if count.is_power_of_two() && count > 1 {
             count / 2 * 3
         } else {
             (count + 1).next_power_of_two()
         };
+=======
+        dies = if dies.is_power_of_two() && dies > 1 { dies / 2 * 3 } else { (dies + 1).next_power_of_two() };
+>>>>>>> fit
     }
-    let best = *found.iter().min_by(|a, b| a.deviation.total_cmp(&b.deviation))?;
-    let alike = |one: &&Parallel| one.deviation <= best.deviation + 0.02;
-    let all: Vec<u32> = found.iter().filter(alike).map(|one| one.drive.dies).collect();
-    let (fewest, most) = (*all.iter().min()?, *all.iter().max()?);
-    Some(Parallel { dies: (fewest, most), ..best })
+    let (drive, deviation) = *nearest(&tried)?;
+    let alike: Vec<&Drive> =
+        tried.iter().filter(|one| one.1 <= deviation + NOISE).map(|(drive, _)| drive).collect();
+    let least = |of: fn(&Drive) -> f64| alike.iter().map(|drive| of(drive)).fold(f64::INFINITY, f64::min);
+    let most = |of: fn(&Drive) -> f64| alike.iter().map(|drive| of(drive)).fold(0.0, f64::max);
+    let counts = alike.iter().map(|drive| drive.dies);
+    Some(Parallel {
+        drive,
+        dies: (counts.clone().min()?, counts.max()?),
+        command_ns: (least(|drive| drive.command_ns), most(|drive| drive.command_ns)),
+        deviation,
+    })
 }
 
-/// The best time of the controller for so many dies: on a grid, then around its best point.
-fn with_dies(rates: &[DepthRate], single_ns: f64, die_ns: f64, dies: u32) -> Parallel {
+fn nearest(tried: &[Tried]) -> Option<&Tried> {
+    tried.iter().min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Times of the controller for so many dies: on a grid, then around its best point.
+fn with_dies(rates: &[DepthRate], single_ns: f64, die_ns: f64, dies: u32) -> Vec<Tried> {
     // A drive that takes one command at a time is one whose controller takes all of the time.
     let (least, most) = (single_ns / 1000.0, 0.98 * single_ns);
     let of = |command_ns: f64| {
         let die_ns = die_ns.min(single_ns - command_ns);
         let latency_ns = single_ns - die_ns - command_ns;
         let drive = Drive { command_ns, die_ns, latency_ns, dies };
-        Parallel { drive, dies: (dies, dies), deviation: deviation(&drive, rates) }
+        (drive, deviation(&drive, rates))
     };
-    let search = |from: f64, to: f64, steps: u32| {
+    let search = |from: f64, to: f64, steps: u32| -> Vec<Tried> {
         let point = |n: u32| from * (to / from).powf(f64::from(n) / f64::from(steps));
-        (0..=steps).map(|n| of(point(n))).min_by(|a, b| a.deviation.total_cmp(&b.deviation))
+        (0..=steps).map(|n| of(point(n))).collect()
     };
-    let coarse = search(least, most, 12).unwrap_or_else(|| of(least));
+    let mut tried = search(least, most, 12);
     let step = (most / least).powf(1.0 / 12.0);
-    let command_ns = coarse.drive.command_ns;
-    search((command_ns / step).max(least), (command_ns * step).min(most), 10)
-        .filter(|fine| fine.deviation < coarse.deviation)
-        .unwrap_or(coarse)
+    if let Some(command_ns) = nearest(&tried).map(|(drive, _)| drive.command_ns) {
+        tried.extend(search((command_ns / step).max(least), (command_ns * step).min(most), 10));
+    }
+    tried
 }
 
 fn deviation(drive: &Drive, rates: &[DepthRate]) -> f64 {

@@ -44,6 +44,21 @@ impl Curve {
         self.start + self.root * root + self.slope * (1.0 - k).powi(3) / 3.0
     }
 
+    /// The curve through the seek to the next track (a share `track` of the stroke), the average and the full stroke, as the model
+    /// draws it; `None` when none rises.
+    #[must_use]
+    pub fn through([next, average, full]: [f64; 3], track: f64, knee: f64) -> Option<Self> {
+        // With the root's slope chosen the other two constants follow; the average is linear in it.
+        let of = |root: f64| {
+            let start = next - root * track.sqrt();
+            let slope = (full - start - root * knee.sqrt()) / (1.0 - knee);
+            Self { start, root, slope, knee }
+        };
+        let (at_zero, at_one) = (of(0.0).average(), of(1.0).average());
+        let curve = of((average - at_zero) / (at_one - at_zero));
+        curve.is_one().then_some(curve)
+    }
+
     /// Whether the model has such a curve: its straight part must not begin below nothing.
     fn is_one(&self) -> bool {
         let all = [self.start, self.root, self.slope];
@@ -194,6 +209,20 @@ mod tests {
             .map(|x| 2.0 * (1.0 - x) * curve.at(x) / f64::from(steps))
             .sum();
         assert!((curve.average() - mean).abs() < 1e-3, "{} {mean}", curve.average());
+    }
+
+    #[test]
+    fn a_curve_goes_through_its_three_points() {
+        let curve = Curve { start: 0.2e6, root: 11e6, slope: 13e6, knee: 0.195 };
+        let track = 1.0 / 165_799.0;
+        let found = Curve::through([curve.at(track), curve.average(), curve.at(1.0)], track, 0.195).unwrap();
+        for (found, wanted) in
+            [(found.start, curve.start), (found.root, curve.root), (found.slope, curve.slope)]
+        {
+            assert!((found / wanted - 1.0).abs() < 1e-6, "{found} {wanted}");
+        }
+        // No rising curve has nearly all of the stroke as its average.
+        assert_eq!(Curve::through([0.2e6, 16e6, 17e6], track, 0.195), None);
     }
 
     /// 200 drives with 500 seeks each: average and full stroke within 10 %, with and without a known turn.

@@ -26,6 +26,9 @@ const MOST_SPREAD: f64 = 0.5;
 /// Where a read again takes more than this share of the first, it shows nothing of the page.
 const LEAST_GAIN: f64 = 0.9;
 
+/// A read that takes so many times longer than the median has waited for something else.
+const OUTLYING: f64 = 8.0;
+
 /// What the serial reads say, in ns.
 #[derive(Debug)]
 struct Serial {
@@ -190,10 +193,14 @@ fn times(serial: &Serial, parts: &Parts, parallel: Option<&Parallel>, preset: &P
     };
     let page = page.clamp(0.0, rest - command);
     let latency = rest - command - page;
-    let limits = |share: f64| {
-        let (low, high) = resample::interval(&serial.small_ns, single, median);
-        (share * low / single, share * high / single)
-    };
+    let (low, high) = resample::interval(&serial.small_ns, single, median);
+    let limits = |ns: f64| (ns * low / single, ns * high / single);
+    let commands = parallel.map_or((command, command), |parallel| parallel.command_ns);
+    // What the controller takes less, something else takes.
+    let left = (
+        (latency - (commands.1 - command).max(0.0) + low - single).max(0.0),
+        latency + (command - commands.0).max(0.0) + high - single,
+    );
     let ratio = as_f64(preset.slc_read_ns) / as_f64(preset.read_ns.max(1));
     let by_depth = parallel.map(|parallel| {
         let dies = parallel.dies;
@@ -204,20 +211,20 @@ fn times(serial: &Serial, parts: &Parts, parallel: Option<&Parallel>, preset: &P
             dies.1
         )
     });
-    let part = |key, ns: f64, how: Option<String>| match how {
-        Some(how) => Parameter::measured(key, to_u64(ns), limits(ns), how),
+    let part = |key, ns: f64, limits: (f64, f64), how: Option<String>| match how {
+        Some(how) => Parameter::measured(key, to_u64(ns), limits, how),
         None => Parameter::assumed(key, to_u64(ns), "the preset's share of what a small read takes"),
     };
     let again =
         format!("{} small reads against {} of the same again", serial.small_ns.len(), serial.again_ns.len());
     vec![
-        part("command_ns", command, by_depth.clone()),
-        part("read_ns", page, parts.page.map(|_| again).or(by_depth)),
+        part("command_ns", command, commands, by_depth.clone()),
+        part("read_ns", page, limits(page), parts.page.map(|_| again).or(by_depth)),
         Parameter::assumed("slc_read_ns", to_u64(page * ratio), "the preset's relation to read_ns"),
         Parameter::measured(
             "read_latency_ns",
             to_u64(latency).min(10_000_000),
-            limits(latency),
+            left,
             format!("what is left of {} small reads, with what the host takes", serial.small_ns.len()),
         ),
     ]
@@ -282,7 +289,18 @@ pub(super) fn depth_rates(runs: &[Timed<'_>]) -> Vec<DepthRate> {
     if depths.len() < 2 {
         return Vec::new();
     }
+<<<<<<< HEAD
     let rate = |run: &Timed<'_>| count(run.reads.len()) * 1e9 / as_f64(run.times.elapsed_ns().max(1));
+=======
+    // By Little's law, from how long the reads take: without the few that waited for something else, and without the
+    // begin and the end of a run, when not all readers are under way.
+    let rate = |run: &Timed<'_>| {
+        let taken = run.taken();
+        let most = OUTLYING * median(&taken).unwrap_or(0.0);
+        let usual: Vec<f64> = taken.into_iter().filter(|ns| *ns <= most).collect();
+        f64::from(depth(run).unwrap_or(1)) * 1e9 / mean(&usual).unwrap_or(0.0).max(1.0)
+    };
+>>>>>>> fit
     let of = |wanted: u32| {
         let rates: Vec<f64> = runs.iter().filter(|run| depth(run) == Some(wanted)).map(rate).collect();
         DepthRate { depth: wanted, reads_per_s: mean(&rates).unwrap_or(0.0) }
