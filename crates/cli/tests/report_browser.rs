@@ -89,7 +89,9 @@ fn the_page_opens_without_a_complaint_and_draws_its_charts() {
 const PERCENTILES: &str = r##"<script>
 addEventListener("load", () => setTimeout(() => {
   const plot = document.querySelector("#device-percentile-chart .plot");
-  const lines = plot.querySelectorAll(".scatterlayer path.js-line").length;
+  // The edges of a band are lines without width.
+  const seen = path => parseFloat(getComputedStyle(path).strokeWidth) > 0;
+  const lines = [...plot.querySelectorAll(".scatterlayer path.js-line")].filter(seen).length;
   const bands = plot.querySelectorAll(".scatterlayer path.js-fill").length;
   document.body.dataset.percentiles = `${lines} lines, ${bands} bands, ${fsage.charts.device_percentiles.csv().length} rows`;
 }, 4000));

@@ -144,7 +144,7 @@ fn a_killed_lab_leaves_what_the_next_run_cleans() {
     std::fs::remove_file(lab.store().join("plan.json")).unwrap();
     let (code, summary, stderr) = lab.run(&["matrix.file_system.kind=[\"ext4\"]"]);
     assert_eq!((code, &summary["complete"]), (Some(0), &Value::from(1)), "{stderr}");
-    assert!(stderr.contains("an earlier run left behind"), "{stderr}");
+    assert!(stderr.contains("leases of an earlier run"), "{stderr}");
     lab.nothing_left();
 }
 

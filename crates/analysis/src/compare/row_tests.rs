@@ -400,7 +400,7 @@ fn a_zero_is_left_out_and_said_and_changes_no_scale() {
     for row in [of(values(&[&b])), of(unpaired(values(&[&b])))] {
         assert_eq!((row.scale, row.zeros, row.n_b), (Scale::Ratio, 1, 5), "{row:?}");
         assert!((row.estimate.unwrap() - 2.0).abs() < 0.02 && row.words.starts_with("slower by "), "{row:?}");
-        assert!(row.remarks().contains("1 trial of 0 left out"), "{}", row.remarks());
+        assert!(row.remarks().contains("1 trial with value 0 left out"), "{}", row.remarks());
         let gate = outcome("grep > 1.10", &[row]);
         assert!(gate.fired.is_empty() && !gate.tested && gate.family == 0);
         assert_eq!(

@@ -95,15 +95,17 @@ pub fn all(view: &View) -> Percentiles {
     Percentiles { percent: &PERCENTILES, curves }
 }
 
+/// A direction, and where a point has its percentiles.
+type Way = (&'static str, fn(&Point) -> &Vec<LatencyAt>);
+
 /// Reads and writes of one point, over trials that differ in nothing but the repeat.
 fn both(view: &View, trials: &[usize], prefix: &str, point: &FioPoint) -> Vec<Curve> {
-    let ways: [(&str, fn(&Point) -> &Vec<LatencyAt>); 2] =
-        [("read", |point| &point.read), ("write", |point| &point.write)];
+    let ways: [Way; 2] = [("read", |point| &point.read), ("write", |point| &point.write)];
     let own = |index: usize| {
         let found = view.trials[index].points.iter();
         found.filter(move |other| other.prefix == prefix && other.point == *point)
     };
-    let curve = |(way, of): (&str, fn(&Point) -> &Vec<LatencyAt>)| {
+    let curve = |(way, of): Way| {
         let repeats: Vec<(u32, &Vec<LatencyAt>)> = trials
             .iter()
             .flat_map(|&index| own(index).map(move |point| (view.trials[index].repeat, of(point))))
