@@ -192,11 +192,14 @@ fn the_saturation_point_is_the_smallest_load_near_the_largest_rate() {
     assert_eq!(saturation(&exact(&[1, 2], as_f64), 0.95), None);
 }
 
+/// A name, and a rate at a load.
+type Case = (&'static str, fn(u64) -> f64);
+
 #[test]
 fn the_saturation_point_lies_in_its_range() {
     let mut dice = Dice::new(26);
     // 2 % above the margin at 16 in the first, far from it in the second; a rate that falls again; a flat one.
-    let cases: [(&str, fn(u64) -> f64); 4] = [
+    let cases: [Case; 4] = [
         ("slow", |load| as_f64(load) / (as_f64(load) + 1.5)),
         ("sharp", |load| as_f64(load.min(8))),
         ("falls", |load| law([10.0, 0.05, 0.005], load)),
