@@ -313,7 +313,7 @@ fn a_device_at_rest_has_what_was_written_to_it() {
         let counts = fsage_engine::device::Device::of_node(&disk.device).unwrap().counts().unwrap();
         (counts.written_bytes, counts.flushes)
     };
-    // Through the device's own page cache, kept open: whoever closes a device last writes it back.
+    // Through the device's own page cache, kept open: the last close of a device writes it back.
     let opened = std::fs::File::options().write(true).open(&disk.device).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&opened, &[7; 1 << 20], 8 << 20).unwrap();
     let before = written();
