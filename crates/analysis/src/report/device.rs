@@ -91,14 +91,16 @@ pub(super) fn contexts(view: &View) -> Vec<(String, Vec<usize>)> {
     contexts
 }
 
+/// The points that any of these trials has, by stage and in order.
+pub(super) fn points<'a>(view: &'a View, trials: &[usize]) -> BTreeSet<(&'a String, &'a FioPoint)> {
+    let own = trials.iter().flat_map(|&index| &view.trials[index].points);
+    own.map(|point| (&point.prefix, &point.point)).collect()
+}
+
 /// The points of trials that differ in nothing but the file system and the repeat.
 fn of_context(view: &View, own: &[usize], context: &str) -> Vec<Measured> {
     let evidence: Vec<Evidence> = own.iter().filter_map(|&index| view.evidence.get(index).cloned()).collect();
-    let points: BTreeSet<(&String, &FioPoint)> = own
-        .iter()
-        .flat_map(|&index| &view.trials[index].points)
-        .map(|point| (&point.prefix, &point.point))
-        .collect();
+    let points = points(view, own);
     let mut found = Vec::new();
     for (file_system, name) in view.file_systems.iter().enumerate() {
         let here = own.iter().filter(|&&index| view.trials[index].file_system == *name);

@@ -78,12 +78,7 @@ pub fn all(view: &View) -> Percentiles {
         for (file_system, name) in view.file_systems.iter().enumerate() {
             let here = own.iter().filter(|&&index| view.trials[index].file_system == *name);
             let here: Vec<usize> = here.copied().collect();
-            let points: BTreeSet<(&String, &FioPoint)> = here
-                .iter()
-                .flat_map(|&index| &view.trials[index].points)
-                .map(|point| (&point.prefix, &point.point))
-                .collect();
-            for (prefix, point) in points {
+            for (prefix, point) in device::points(view, &here) {
                 let found = both(view, &here, prefix, point).into_iter();
                 curves.extend(found.map(|curve| Curve { file_system, context: context.clone(), ..curve }));
             }

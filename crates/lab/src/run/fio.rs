@@ -1,5 +1,6 @@
 //! Points of fio: why one cannot be run, the words of its job, and those that an interrupted trial kept.
 
+pub(super) mod ask;
 pub(super) mod job;
 pub(super) mod kept;
 

@@ -25,6 +25,7 @@ use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
+use crate::run::fio::ask::{self, Limits, line};
 use crate::run::fio::job::{Ground, Place, Times};
 use crate::run::fio::kept::Kept;
 use crate::run::observer::RunEvent;
@@ -129,6 +130,25 @@ pub(super) fn check_engines(wanted: &[FioEngine], context: &mut StageContext<'_>
     }
 }
 
+/// Whether the device's queue takes as many requests as direct points have under way, where the kernel says: of a
+/// partition, its disk's.
+pub(super) fn check_depth(
+    points: &[FioPoint],
+    device: &Path,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let class = Path::new("/sys/class/block").join(device.file_name().unwrap_or_default());
+    let queue: Option<u32> = ["queue/nr_requests", "../queue/nr_requests"].iter().find_map(|setting| {
+        let said = context.session.call(call::Get { path: class.join(setting) }).ok()?;
+        said.trim().parse().ok()
+    });
+    let Some(queue) = queue else { return Ok(()) };
+    match points.iter().find(|point| point.direct && point.depth() > queue) {
+        Some(point) => Err(FioError::Depth { point: point.to_string(), depth: point.depth(), queue }.into()),
+        None => Ok(()),
+    }
+}
+
 /// A stage that is being run.
 struct Run<'a> {
     stage: &'a FioStage,
@@ -146,13 +166,7 @@ impl Run<'_> {
     fn check(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let engines: BTreeSet<FioEngine> = self.points.iter().map(|point| point.ioengine).collect();
         check_engines(&engines.into_iter().collect::<Vec<_>>(), context)?;
-        let Some(queue) = queue_length(self.place.device(), context) else { return Ok(()) };
-        match self.points.iter().find(|point| point.direct && point.depth() > queue) {
-            Some(point) => {
-                Err(FioError::Depth { point: point.to_string(), depth: point.depth(), queue }.into())
-            }
-            None => Ok(()),
-        }
+        check_depth(&self.points, self.place.device(), context)
     }
 
     /// Writes so many files and runs the points that have them; the bytes of all files.
@@ -216,7 +230,8 @@ impl Run<'_> {
         let seed = context.planned.seed;
         let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
         let words = place.layout(direct(&self.points), seed);
-        let run = self.fio("layout", words, (limit, 1000, false), context)?;
+        let limits = Limits { limit, round_ms: 1000, steady: false };
+        let run = self.fio("layout", words, limits, context)?;
         let laid = figures("layout", &run)?;
         if laid.write.bytes != place.bytes() {
             let (written_bytes, wanted_bytes) = (laid.write.bytes, place.bytes());
@@ -239,14 +254,20 @@ impl Run<'_> {
         let settled = self.settle(point.direct, context)?;
         let times = times(self.stage);
         let limit = GRACE + Duration::from_millis(times.runtime_ms + times.ramp_ms);
-        let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
+        let limits = self.limits(limit);
         let name = point.to_string();
         let words = place.words(point, times, context.planned.seed);
         let watch = context.watch()?;
-        let run = self.fio(&name, words, (limit, round_ms, self.stage.steady), context)?;
+        let run = self.fio(&name, words, limits, context)?;
         let result = self.result(point.clone(), run, (settled, watch), context)?;
         self.ran += 1;
         self.kept.keep(result, context)
+    }
+
+    /// Those of one point or job.
+    fn limits(&self, limit: Duration) -> Limits {
+        let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
+        Limits { limit, round_ms, steady: self.stage.steady }
     }
 
     /// What a run left, which is kept, with what went on meanwhile.
@@ -300,28 +321,17 @@ impl Run<'_> {
         Ok(settled)
     }
 
-    /// Runs fio through the agent; progress is that of the whole stage.
+    /// Runs fio; progress is that of the whole stage.
     fn fio(
         &self,
         name: &str,
         argv: Vec<String>,
-        (limit, round_ms, steady): (Duration, u64, bool),
+        limits: Limits,
         context: &mut StageContext<'_>,
     ) -> Result<FioRun, TrialError> {
-        context.command(&self.stage.name, &line(argv.clone()));
-        let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let device = self.place.device().to_owned();
-        let ask = call::RunFio { argv, timeout_ms, round_ms, steady, device };
         let progress = Progress::of(self, name);
-        let answer = context.ask_followed(
-            |session, _, incoming| session.call_with(ask, incoming),
-            &mut |incoming, observer| {
-                if let Some(event) = progress.event(&incoming) {
-                    observer.event(event);
-                }
-            },
-        );
-        Ok(answer.map_err(FioError::from)?)
+        let place = (self.stage.name.as_str(), self.place.device());
+        ask::ask(place, argv, limits, |incoming| progress.event(incoming), context)
     }
 }
 
@@ -410,16 +420,6 @@ fn still_busy(point: &str, settled: Settled) -> Option<Warning> {
     (!settled.quiet).then(|| Warning { kind: WarningKind::StillBusy, message: message() })
 }
 
-/// Requests that the queue of a device takes, where the kernel says: of a partition, its disk's.
-pub(super) fn queue_length(device: &Path, context: &mut StageContext<'_>) -> Option<u32> {
-    let name = device.file_name()?.to_str()?;
-    let class = Path::new("/sys/class/block").join(name);
-    ["queue/nr_requests", "../queue/nr_requests"].iter().find_map(|setting| {
-        let said = context.session.call(call::Get { path: class.join(setting) }).ok()?;
-        said.trim().parse().ok()
-    })
-}
-
 /// Whether files are written past the page cache: where any point reads them so.
 fn direct(points: &[FioPoint]) -> bool {
     points.iter().any(|point| point.direct)
@@ -428,11 +428,6 @@ fn direct(points: &[FioPoint]) -> bool {
 fn times(stage: &FioStage) -> Times {
     let ms = |seconds: f64| to_u64(seconds * 1e3);
     Times { runtime_ms: ms(stage.runtime), ramp_ms: ms(stage.ramp) }
-}
-
-/// A command as a shell would read it.
-pub(super) fn line(argv: Vec<String>) -> String {
-    Invocation::new(argv, String::new(), Duration::ZERO).to_string()
 }
 
 /// Points in an order that the seed shuffles, those of one number of files together.

@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 
 use fsage_model::fio::{DeviceCounts, FioEnd, FioRun};
 use fsage_model::precondition::{Pass, PreconditionRecord};
-use fsage_model::protocol::{BlockFacts, Event, HostFacts, call};
+use fsage_model::protocol::{BlockFacts, Event, HostFacts};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
 use fsage_model::study::{PreconditionStage, VolumeSpec};
 use fsage_model::warning::{Warning, WarningKind};
 
-use super::fio::{GRACE, SLOWEST, check_engines, check_fio, figures, line, queue_length};
+use super::fio::{GRACE, SLOWEST, check_depth, check_engines, check_fio, figures};
 use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
+use crate::run::fio::ask::{self, Limits, line};
 use crate::run::fio::job::{Ground, Place, Times};
 use crate::run::observer::RunEvent;
 use crate::run::trial_volume::TrialVolume;
@@ -105,10 +106,7 @@ impl Steps for PreconditionStage {
         let clock = Instant::now();
         let point = self.point();
         check_engines(&[point.ioengine], context)?;
-        if let Some(queue) = queue_length(place.device(), context).filter(|queue| point.depth() > *queue) {
-            let (point, depth) = (point.to_string(), point.depth());
-            return Err(FioError::Depth { point, depth, queue }.into());
-        }
+        check_depth(std::slice::from_ref(&point), place.device(), context)?;
         let bytes = Self::bytes(place.facts().size_bytes);
         if bytes < self.bs.0.max(PASS_BLOCK) {
             let available_bytes = place.facts().size_bytes;
@@ -126,7 +124,8 @@ impl Steps for PreconditionStage {
         let limit = GRACE + Duration::from_secs_f64(self.runtime);
         let round_ms = to_u64(self.round_s() * 1e3).max(1);
         let longest = Longest::Nanoseconds(to_u64(self.runtime * 1e9));
-        let wrote = run.fio("random writes", words, (limit, round_ms, true), longest, context)?;
+        let limits = Limits { limit, round_ms, steady: true };
+        let wrote = run.fio("random writes", words, (limits, longest), context)?;
         let told = figures("random writes", &wrote)?;
         Ok(PreconditionRecord {
             name: self.name.clone(),
@@ -173,7 +172,8 @@ impl Run<'_> {
         let words = ground.layout(true, context.planned.seed);
         let limit = GRACE + Duration::from_secs(ground.bytes() / SLOWEST);
         let longest = Longest::Operations(ground.bytes() / PASS_BLOCK);
-        let run = self.fio(&name, words, (limit, 1000, false), longest, context)?;
+        let limits = Limits { limit, round_ms: 1000, steady: false };
+        let run = self.fio(&name, words, (limits, longest), context)?;
         let told = figures(&name, &run)?;
         if told.write.bytes != ground.bytes() {
             let (written_bytes, wanted_bytes) = (told.write.bytes, ground.bytes());
@@ -182,28 +182,16 @@ impl Run<'_> {
         Ok(Pass { bytes: told.write.bytes, runtime_ns: told.runtime_ns })
     }
 
-    /// Runs fio through the agent.
     fn fio(
         &mut self,
         name: &str,
         argv: Vec<String>,
-        (limit, round_ms, steady): (Duration, u64, bool),
-        longest: Longest,
+        (limits, longest): (Limits, Longest),
         context: &mut StageContext<'_>,
     ) -> Result<FioRun, TrialError> {
-        context.command(&self.stage.name, &line(argv.clone()));
-        let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let device = self.place.device().to_owned();
-        let ask = call::RunFio { argv, timeout_ms, round_ms, steady, device };
-        let answer = context.ask_followed(
-            |session, _, incoming| session.call_with(ask, incoming),
-            &mut |incoming, observer| {
-                if let Some(event) = progress(&self.stage.name, name, longest, &incoming) {
-                    observer.event(event);
-                }
-            },
-        );
-        let run = answer.map_err(FioError::from)?;
+        let stage = self.stage.name.as_str();
+        let event = |incoming: &Incoming| progress(stage, name, longest, incoming);
+        let run = ask::ask((stage, self.place.device()), argv, limits, event, context)?;
         self.counted = self.counted.zip(run.device).map(|(sum, more)| sum.plus(&more));
         Ok(run)
     }

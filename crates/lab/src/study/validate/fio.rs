@@ -163,14 +163,9 @@ impl Together for FioStage {
             ("numjobs", &self.numjobs, 256),
             ("files", &self.files, 1024),
         ] {
-            for value in values {
-                check.require((1..=most).contains(value), key, || format!("{value} is not in 1 to {most}"));
-            }
+            values.0.iter().for_each(|value| count(check, key, *value, most));
         }
-        for bs in &self.bs {
-            let right = bs.0 > 0 && bs.0.is_multiple_of(512) && bs.0 <= 64 << 20;
-            check.require(right, "bs", || format!("{} is not a multiple of 512 up to 64MiB", bs.0));
-        }
+        self.bs.0.iter().for_each(|bs| block_size(check, *bs));
         let combinations = self.combination_count();
         if combinations > MOST_COMBINATIONS {
             check.fail("", format!("{combinations} combinations: at most {MOST_COMBINATIONS}"));
@@ -204,26 +199,48 @@ impl Together for FioStage {
     }
 
     fn times(&self, check: &mut Checker) {
-        check.require((0.5..=DAY).contains(&self.runtime), "runtime", || {
-            format!("{} is not in 0.5 to {DAY} seconds", self.runtime)
-        });
+        run_time(check, self.runtime, DAY);
         check.require((0.0..=DAY).contains(&self.ramp), "ramp", || {
             format!("{} is not in 0 to {DAY} seconds", self.ramp)
         });
-        if let Some(round) = self.round {
-            check.require((0.1..=DAY).contains(&round), "round", || {
-                format!("{round} is not in 0.1 to {DAY} seconds")
-            });
-        }
-        let rounds = self.runtime / self.round_s();
-        let window = f64::from(u32::try_from(WINDOW).unwrap_or(u32::MAX));
-        check.require(!self.steady || self.round.is_none() || rounds >= window, "round", || {
-            format!(
-                "in {} s there are fewer than {WINDOW} rounds, so that no point could be steady",
-                self.runtime
-            )
-        });
+        rounds(check, self.round, self.round_s(), self.runtime, self.steady);
     }
+}
+
+/// How long a run of fio may take, at most `most` seconds.
+pub(super) fn run_time(check: &mut Checker, runtime: f64, most: f64) {
+    check.require((0.5..=most).contains(&runtime), "runtime", || {
+        format!("{runtime} is not in 0.5 to {most} seconds")
+    });
+}
+
+/// Rounds of a run: `asked` in the study, `round_s` as they are, in seconds. A run that is to become steady needs as many
+/// as SNIA's criterion looks at.
+pub(super) fn rounds(
+    check: &mut Checker,
+    asked: Option<f64>,
+    round_s: f64,
+    runtime: f64,
+    is_to_be_steady: bool,
+) {
+    let Some(round) = asked else { return };
+    check
+        .require((0.1..=DAY).contains(&round), "round", || format!("{round} is not in 0.1 to {DAY} seconds"));
+    let window = f64::from(u32::try_from(WINDOW).unwrap_or(u32::MAX));
+    check.require(!is_to_be_steady || runtime / round_s >= window, "round", || {
+        format!("in {runtime} s there are fewer than {WINDOW} rounds, so that it could not be steady")
+    });
+}
+
+/// Block sizes that direct I/O takes.
+pub(super) fn block_size(check: &mut Checker, Bytes(bs): Bytes) {
+    let right = bs > 0 && bs.is_multiple_of(512) && bs <= 64 << 20;
+    check.require(right, "bs", || format!("{bs} is not a multiple of 512 up to 64MiB"));
+}
+
+/// A count that has to be from 1 to `most`.
+pub(super) fn count(check: &mut Checker, key: &str, value: u32, most: u32) {
+    check.require((1..=most).contains(&value), key, || format!("{value} is not in 1 to {most}"));
 }
 
 #[cfg(test)]

@@ -1,19 +1,16 @@
 //! Limits of the `precondition` stage, and where it can stand.
 
-use fsage_model::size::Bytes;
-use fsage_model::steady_state::WINDOW;
 use fsage_model::study::{PreconditionStage, StageSpec, StudySpec, VolumeSpec};
 use serde_json::Value;
 
 use super::Checker;
+use super::fio::{block_size, count, rounds, run_time};
 use super::stage::Limits;
 use crate::filesystem::built_in;
 use crate::study::schema::Problem;
 
-/// Seconds of a day.
-const DAY: f64 = 86_400.0;
 /// Seconds of a week.
-const WEEK: f64 = 7.0 * DAY;
+const WEEK: f64 = 7.0 * 86_400.0;
 
 /// Problems of a cell with such a stage: what comes before it, and what would undo it.
 pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
@@ -79,26 +76,11 @@ impl Limits for PreconditionStage {
         for (key, value, most) in
             [("fills", self.fills, 10), ("iodepth", self.iodepth, 4096), ("numjobs", self.numjobs, 256)]
         {
-            check.require((1..=most).contains(&value), key, || format!("{value} is not in 1 to {most}"));
+            count(check, key, value, most);
         }
-        let Bytes(bs) = self.bs;
-        let right = bs > 0 && bs.is_multiple_of(512) && bs <= 64 << 20;
-        check.require(right, "bs", || format!("{bs} is not a multiple of 512 up to 64MiB"));
-        check.require((0.5..=WEEK).contains(&self.runtime), "runtime", || {
-            format!("{} is not in 0.5 to {WEEK} seconds", self.runtime)
-        });
-        if let Some(round) = self.round {
-            check.require((0.1..=DAY).contains(&round), "round", || {
-                format!("{round} is not in 0.1 to {DAY} seconds")
-            });
-        }
-        let window = f64::from(u32::try_from(WINDOW).unwrap_or(u32::MAX));
-        check.require(self.round.is_none() || self.runtime / self.round_s() >= window, "round", || {
-            format!(
-                "in {} s there are fewer than {WINDOW} rounds, so that it could not be steady",
-                self.runtime
-            )
-        });
+        block_size(check, self.bs);
+        run_time(check, self.runtime, WEEK);
+        rounds(check, self.round, self.round_s(), self.runtime, true);
     }
 }
 

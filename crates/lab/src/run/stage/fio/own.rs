@@ -13,10 +13,11 @@ use fsage_model::quantity::to_u64;
 use fsage_model::record::StageRecord;
 use fsage_model::study::FioStage;
 
-use super::{GRACE, Run, SLOWEST, line};
+use super::{GRACE, Run, SLOWEST};
 use crate::measure::{Job, JobError, Length};
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
+use crate::run::fio::ask::line;
 use crate::run::fio::job::Ground;
 use crate::run::stage::StageContext;
 
@@ -63,8 +64,7 @@ impl Run<'_> {
         let argv = argv(self.stage, job, (folder, bytes), context.planned.seed);
         let limit =
             GRACE + Duration::from_secs_f64(self.stage.runtime) + Duration::from_secs(bytes / SLOWEST);
-        let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
-        let run = self.fio(&name, argv, (limit, round_ms, self.stage.steady), context)?;
+        let run = self.fio(&name, argv, self.limits(limit), context)?;
         self.result(name, run, (settled, watch), context)
     }
 }

@@ -1,0 +1,52 @@
+//! Runs of fio by the agent.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fsage_model::fio::FioRun;
+use fsage_model::protocol::call;
+
+use super::FioError;
+use crate::run::error::TrialError;
+use crate::run::observer::RunEvent;
+use crate::run::stage::StageContext;
+use crate::target::Incoming;
+use crate::tools::Invocation;
+
+/// How long a run of fio may take, and what ends it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::run) struct Limits {
+    /// Time after which it counts as hanging.
+    pub limit: Duration,
+    /// Milliseconds of a round, over which rates are sampled; at least 1.
+    pub round_ms: u64,
+    /// Whether it ends when its rate is steady.
+    pub steady: bool,
+}
+
+/// Runs fio for a stage, with its device counted; `event` makes progress of what the agent tells meanwhile.
+pub(in crate::run) fn ask(
+    (stage, device): (&str, &Path),
+    argv: Vec<String>,
+    Limits { limit, round_ms, steady }: Limits,
+    event: impl Fn(&Incoming) -> Option<RunEvent>,
+    context: &mut StageContext<'_>,
+) -> Result<FioRun, TrialError> {
+    context.command(stage, &line(argv.clone()));
+    let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let ask = call::RunFio { argv, timeout_ms, round_ms, steady, device: device.to_owned() };
+    let answer = context.ask_followed(
+        |session, _, incoming| session.call_with(ask, incoming),
+        &mut |incoming, observer| {
+            if let Some(event) = event(&incoming) {
+                observer.event(event);
+            }
+        },
+    );
+    Ok(answer.map_err(FioError::from)?)
+}
+
+/// A command as a shell would read it.
+pub(in crate::run) fn line(argv: Vec<String>) -> String {
+    Invocation::new(argv, String::new(), Duration::ZERO).to_string()
+}
