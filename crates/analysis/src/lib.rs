@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod device_fit;
 pub mod export;
 pub mod geometry;
 pub mod power_cycle;

@@ -206,7 +206,7 @@ pub(crate) fn run(args: &CrashArgs, terminal: &Terminal) -> Result<u8, Problem> 
 }
 
 fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
-    let medium: MediumSpec = args.medium.parse()?;
+    let medium: MediumSpec = fsage_lab::medium_file::from_flag(&args.medium)?;
     medium.resolve(args.size.0)?;
     let mut mkfs = BTreeMap::new();
     for parameter in &args.mkfs {

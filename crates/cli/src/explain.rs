@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
         return store::run(args, terminal);
     }
     let medium = args.medium.as_deref().unwrap_or(DEFAULT_MEDIUM);
-    let medium: MediumSpec = medium.parse().map_err(|error: fsage_model::medium::MediumError| {
+    let medium: MediumSpec = fsage_lab::medium_file::from_flag(medium).map_err(|error| {
         Problem::new(EXIT_USAGE, format!("`{medium}` is not a medium"))
             .because(&error)
             .hint("`fsage disk media` lists them")

@@ -114,7 +114,7 @@ pub enum Command {
     /// Create and manage virtual disks: any medium, in memory, as a block device
     #[command(subcommand)]
     Disk(disk::DiskCommand),
-    /// Find out the geometry of a device
+    /// Find out the geometry of a device, or fit a device model to it
     #[command(subcommand)]
     Device(device::DeviceCommand),
     /// Split a real disk into partitions that studies can name

@@ -36,7 +36,7 @@ pub struct PriceArgs {
     /// Logs, or stores whose trials kept their logs
     #[arg(value_name = "LOG|STORE", required = true)]
     pub logs: Vec<PathBuf>,
-    /// Medium to price them on, such as hdd-10k or hdd-7200,rpm=5400; may be repeated
+    /// Medium to price them on, such as hdd-10k, hdd-7200,rpm=5400 or a medium file; may be repeated
     #[arg(long, value_name = "MEDIUM", required_unless_present = "vary")]
     pub medium: Vec<String>,
     /// Medium they were recorded on, if the log does not name it
@@ -126,7 +126,7 @@ struct PricedValue {
 /// Does it.
 pub(crate) fn run(args: &PriceArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let media = parsed(&args.medium)?;
-    let recorded = args.recorded_on.as_deref().map(str::parse).transpose()?;
+    let recorded = args.recorded_on.as_deref().map(fsage_lab::medium_file::from_flag).transpose()?;
     let mut logs = Vec::new();
     for path in &args.logs {
         for subject in subject::all(path)? {
@@ -152,7 +152,7 @@ pub(crate) fn run(args: &PriceArgs, terminal: &Terminal) -> Result<u8, Problem> 
 fn parsed(media: &[String]) -> Result<Vec<MediumSpec>, Problem> {
     let mut found = Vec::new();
     for medium in media {
-        let spec: MediumSpec = medium.parse()?;
+        let spec = fsage_lab::medium_file::from_flag(medium)?;
         if !found.contains(&spec) {
             found.push(spec);
         }

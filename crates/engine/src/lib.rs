@@ -31,6 +31,7 @@ pub mod settle;
 #[cfg(test)]
 #[path = "../../sys/tests/support/skip.rs"]
 mod skip;
+pub mod timed_read;
 pub mod trace;
 pub mod tree;
 pub mod verify;

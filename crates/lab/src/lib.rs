@@ -11,6 +11,7 @@ pub mod filesystem;
 pub mod image;
 pub mod lease;
 pub mod measure;
+pub mod medium_file;
 pub mod plan;
 pub mod power_cycle;
 pub mod price;

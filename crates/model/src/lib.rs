@@ -44,6 +44,7 @@ pub mod search;
 pub mod size;
 pub mod steady_state;
 pub mod study;
+pub mod timed_read;
 pub mod verify;
 pub mod warning;
 pub mod wear;

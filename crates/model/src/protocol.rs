@@ -39,7 +39,8 @@ use crate::warning::Warning;
 /// loop file; points of fio; 7 loop devices over a part of a file, discarding a device; 8 requests
 /// that a control adds to a measure, reads around boundaries, what the kernel says of a device's geometry,
 /// what a log of requests has of self-describing blocks; 9 databases that a power cut is to hit;
-/// 10 what a load for power cuts begins with is a reply; 11 wear counters of devices, settling a device.
+/// 10 what a load for power cuts begins with is a reply; 11 wear counters of devices, settling a device, reads that are
+/// timed one by one.
 pub const PROTOCOL_VERSION: u32 = 11;
 
 /// Longest frame accepted, in bytes after the length field.

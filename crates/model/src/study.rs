@@ -267,8 +267,8 @@ impl VolumeSpec {
 pub struct DiskSpec {
     /// Size, up to 16 TiB; only written data takes memory, and data that fsage wrote almost none.
     pub size: Bytes,
-    /// Device model: a preset (`fsage disk media` lists them), or a table with `preset` and changed
-    /// parameters.
+    /// Device model: a preset (`fsage disk media` lists them), the path of a medium file (`mine.toml`,
+    /// docs/media.md), or a table with `preset`, which is either, and changed parameters.
     pub medium: MediumSpec,
     /// Position of the volume on its drive, as a partition: `outer` (the start), `inner` (the end) or an
     /// offset in bytes from the start; absent: as `medium` says, else `outer`.

@@ -1,5 +1,7 @@
 //! `fsage device`: what a drive is, found out from outside.
 
+mod fit;
+mod fitted;
 mod probe;
 
 use clap::Subcommand;
@@ -7,6 +9,7 @@ use fsage_model::problem::Problem;
 
 use super::terminal::Terminal;
 
+pub use fit::FitArgs;
 pub use probe::ProbeArgs;
 
 /// What to do with devices.
@@ -14,11 +17,14 @@ pub use probe::ProbeArgs;
 pub enum DeviceCommand {
     /// Measure at which alignments reading costs more: pages and erase blocks of flash; changes nothing (needs root)
     Probe(ProbeArgs),
+    /// Write the device model of a drive, from the times of its reads, as a medium file; changes nothing (needs root)
+    Fit(FitArgs),
 }
 
 /// Does it.
 pub(crate) fn run(command: &DeviceCommand, terminal: &Terminal) -> Result<u8, Problem> {
     match command {
         DeviceCommand::Probe(args) => probe::run(args, terminal),
+        DeviceCommand::Fit(args) => fit::run(args, terminal),
     }
 }

@@ -8,12 +8,14 @@ use fsage_model::problem::{EXIT_OK, Problem};
 use serde_json::json;
 
 use crate::terminal::Terminal;
+use fsage_lab::medium_file;
 
 /// Arguments of `fsage disk media`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Set parameters after the name of the medium: `--medium hdd-7200,rpm=5400`, or in a study
-`volume = { medium = { preset = \"hdd-7200\", rpm = 5400 }, size = \"8GiB\" }`.")]
+`volume = { medium = { preset = \"hdd-7200\", rpm = 5400 }, size = \"8GiB\" }`. The path of a medium file, such as `fsage device fit`
+writes, may stand in the place of the name.")]
 pub struct MediaArgs {
     /// Show every parameter of this medium
     #[arg(value_name = "MEDIUM")]
@@ -50,7 +52,7 @@ fn all(terminal: &Terminal) -> Result<(), Problem> {
 }
 
 fn one(medium: &str, terminal: &Terminal) -> Result<(), Problem> {
-    let spec: MediumSpec = medium.parse()?;
+    let spec = medium_file::from_flag(medium)?;
     let (preset, parameters) = (spec.preset(), spec.parameters());
     if terminal.json {
         return terminal.json(&json!({

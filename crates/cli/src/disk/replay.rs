@@ -14,7 +14,6 @@ use fsage_disk::log::{Entry, LogError};
 use fsage_disk::media::Resolve as _;
 use fsage_disk::media::{Model as _, Partition};
 use fsage_disk::request::{Operation, Request};
-use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
 use fsage_sys::aligned::AlignedBuffer;
@@ -112,7 +111,7 @@ pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem>
     let mut requests = Requests { opened, size_bytes, left_out: LeftOut::default(), data: Vec::new() };
     let (summary, what) = match (&args.model, &args.onto) {
         (Some(model), _) => {
-            let spec: MediumSpec = model.parse()?;
+            let spec = fsage_lab::medium_file::from_flag(model)?;
             let medium = spec.resolve(size_bytes)?;
             (on_model(args, &mut requests, medium)?, format!("on the model of {spec}"))
         }

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fsage_disk::media::Resolve as _;
 use fsage_model::disk::{DiskCpu, DiskTime};
-use fsage_model::medium::{MediumSpec, PartitionSpec};
+use fsage_model::medium::PartitionSpec;
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
 use fsage_model::study::{DiskOptions, QueueSpec};
 
 use crate::terminal::Terminal;
 use fsage_lab::disk::NamedDisk;
+use fsage_lab::medium_file;
 
 /// Arguments of `fsage disk up`.
 #[derive(Debug, Args)]
@@ -37,7 +38,7 @@ pub struct UpArgs {
     /// Partition of the drive, repeated, in place of --size: at `outer`, `inner` or an offset, else behind the one before
     #[arg(long, value_name = "SIZE[@AT]", conflicts_with = "size")]
     pub partition: Vec<String>,
-    /// Medium: a preset, or a preset and changed parameters (`fsage disk media` lists them)
+    /// Medium: a preset (`fsage disk media` lists them) or a medium file (`fsage device fit`), and changed parameters
     #[arg(long, value_name = "MEDIUM", default_value = "ram")]
     pub medium: String,
     /// Clock of the disk
@@ -118,7 +119,7 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
     };
     let memory = args.memory.as_deref().map(str::parse).transpose();
     let memory = memory.map_err(|error| usage("--memory", &error).hint("write it as 4GiB"))?;
-    let medium: MediumSpec = args.medium.parse()?;
+    let medium = medium_file::from_flag(&args.medium)?;
     if partitions.is_empty() {
         medium.resolve(size.0)?
     } else {

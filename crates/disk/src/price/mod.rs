@@ -23,11 +23,13 @@
 
 mod class;
 mod latency;
+mod reads;
 mod segment;
 mod sum;
 mod vary;
 
 pub use class::check as check_class;
+pub use reads::{PricedRead, serial_reads};
 pub use sum::{Deviation, Interval, KindTimes, Priced};
 pub use vary::{Variation, Varied, variations};
 

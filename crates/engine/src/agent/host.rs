@@ -16,7 +16,7 @@ use crate::host::{
     tool,
 };
 use crate::load::LoadSink as _;
-use crate::{settle, wear};
+use crate::{settle, timed_read, wear};
 
 handlers! { task:
     Hello { protocol } => hello(protocol);
@@ -94,6 +94,15 @@ handlers! { task:
             sink.progress(done, elapsed_ns, Some(share(done, all)), "reads");
         };
         task.agent.with_control(|control| geometry::read_boundaries(&device, &spec, control, &mut progress))?
+    };
+    ReadableHints { path } => timed_read::hints(&path)?;
+    TimeReads { path, spec } => {
+        let (mut sink, started) = (EventSink::of(task), Instant::now());
+        let mut progress = |done, all| {
+            let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            sink.progress(done, elapsed_ns, Some(share(done, all)), "reads");
+        };
+        task.agent.with_control(|control| timed_read::time(&path, &spec, control, &mut progress))?
     };
     DeviceBytes { directory } => Device::under(&directory).as_ref().and_then(Device::bytes);
 }

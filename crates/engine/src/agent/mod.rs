@@ -140,6 +140,7 @@ const fn is_load(request: &Request) -> bool {
             | Request::LockstepRun(_)
             | Request::Measure(_)
             | Request::ReadBoundaries(_)
+            | Request::TimeReads(_)
             | Request::RunFio(_)
             | Request::Copy(_)
             | Request::Free(_)

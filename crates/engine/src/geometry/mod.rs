@@ -3,58 +3,26 @@
 //! descriptor.
 
 mod hint;
+mod opened;
 mod plan;
 
-use std::fs::File;
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::time::Instant;
 
 use fsage_model::geometry::{Alignment, BoundarySpec, BoundaryTimes, DeviceHints, Triple};
 use fsage_sys::aligned::AlignedBuffer;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use crate::disk::{Clock, VirtualDisk};
 use crate::host::HostError;
 use crate::load::Control;
 
+pub(crate) use opened::Opened;
 pub use plan::{Reading, Side, plan};
 
 /// Receives the number of reads that are done and of all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
-
-/// A block device that is open for reading alone.
-struct Opened {
-    path: PathBuf,
-    file: File,
-    /// Its number.
-    number: u64,
-}
-
-impl Opened {
-    fn new(device: &Path, flags: OFlags) -> Result<Self, HostError> {
-        let path = device.canonicalize().map_err(HostError::file("find device", device))?;
-        // Not blocking: a name may be that of a pipe.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | flags;
-        let opened = rustix::fs::open(&path, flags, Mode::empty());
-        let file = File::from(opened.map_err(|errno| HostError::file("open", &path)(errno.into()))?);
-        let metadata = file.metadata().map_err(HostError::file("inspect", &path))?;
-        if !metadata.file_type().is_block_device() {
-            return Err(HostError::Senseless { what: format!("{} is no block device", path.display()) });
-        }
-        Ok(Self { path, file, number: metadata.rdev() })
-    }
-
-    fn hints(&self) -> Result<DeviceHints, HostError> {
-        let what = || format!("ask {} about itself", self.path.display());
-        let size_bytes =
-            fsage_sys::block::size_bytes(self.file.as_fd()).map_err(HostError::kernel(what()))?;
-        let sector_bytes =
-            fsage_sys::block::sector_bytes(self.file.as_fd()).map_err(HostError::kernel(what()))?;
-        Ok(DeviceHints { size_bytes, sector_bytes, ..hint::of(self.number) })
-    }
-}
 
 /// What the kernel says of a device's geometry.
 ///

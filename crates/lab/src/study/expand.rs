@@ -14,7 +14,7 @@ use super::error::Fault;
 use super::jobs::{self, Jobs};
 use super::outside::{Reach, out_of_reach};
 use super::schema::{self, Problem};
-use super::{Cell, Overrides, StudyError, drive, identity, path, search, validate};
+use super::{Cell, Overrides, StudyError, drive, identity, media, path, search, validate};
 use crate::filesystem::FileSystem;
 use crate::profile::Named;
 use crate::source::{self, Contents, Refusal};
@@ -39,8 +39,8 @@ pub(super) struct Layers<'a> {
     origins: Vec<Origin>,
     contents: Contents,
     jobs: Jobs,
-    /// Profiles that were read.
-    profiles: BTreeSet<PathBuf>,
+    /// Profiles and media that were read.
+    read: BTreeSet<PathBuf>,
     reach: Reach,
     /// Profiles out of reach, by stage, that nothing has taken the place of.
     unread: BTreeMap<usize, PathBuf>,
@@ -63,7 +63,7 @@ impl<'a> Layers<'a> {
             origins: Vec::new(),
             contents: Contents::default(),
             jobs: Jobs::default(),
-            profiles: BTreeSet::new(),
+            read: BTreeSet::new(),
             reach,
             unread: BTreeMap::new(),
         };
@@ -117,14 +117,15 @@ impl<'a> Layers<'a> {
         Ok(())
     }
 
-    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside
-    /// them. Other paths only become absolute: what is read there comes last, so that its keys can still be
-    /// changed. A volume with a medium is a disk, one with a drive a partition. A profile out of reach is an error if that is the last word
-    /// (`final_word`).
+    /// Puts the media that volumes name by files, and the profiles that workloads name, in the place of their paths,
+    /// and notes which keys stand beside these. Other paths only become absolute: what is read there comes last, so
+    /// that its keys can still be changed. A volume with a medium is a disk, one with a drive a partition. A profile
+    /// out of reach is an error if that is the last word (`final_word`).
     fn embed_profiles(&mut self, base: &Path, final_word: bool) -> Result<(), StudyError> {
         drive::imply_kinds(&mut self.value);
         jobs::anchor(base, &mut self.value);
-        let mut problems = drive::misplaced(&self.value);
+        let mut problems = media::embed(base, &mut self.value, &self.reach, &mut self.read);
+        problems.extend(drive::misplaced(&self.value));
         // What the command line names is meant.
         let is_shipped = base == self.document.folder() && super::source::is_shipped(self.document.text());
         let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
@@ -156,7 +157,7 @@ impl<'a> Layers<'a> {
                 problems.push(out_of_reach(&path, file));
                 continue;
             }
-            self.profiles.extend(file);
+            self.read.extend(file);
             let given: Vec<String> =
                 workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
             if let Err(error) = crate::profile::embed(named.as_ref(), workload, &given) {
@@ -220,7 +221,7 @@ impl<'a> Layers<'a> {
 
     /// The files and folders that were read.
     pub(super) fn sources(self) -> BTreeSet<PathBuf> {
-        let of_workloads = self.profiles.into_iter().chain(self.contents.into_paths());
+        let of_workloads = self.read.into_iter().chain(self.contents.into_paths());
         of_workloads.chain(self.jobs.into_paths()).collect()
     }
 

@@ -9,6 +9,7 @@ mod error;
 mod expand;
 pub mod identity;
 mod jobs;
+mod media;
 mod outside;
 pub mod path;
 mod room;

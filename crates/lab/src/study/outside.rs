@@ -106,8 +106,20 @@ impl Study {
 }
 
 /// Keys whose values are paths, in a study and its workloads, volumes and measures.
-const PATH_KEYS: [&str; 10] =
-    ["directory", "spill", "job", "like", "path", "paths", "history", "sizes", "depths", "ages"];
+const PATH_KEYS: [&str; 12] = [
+    "directory",
+    "spill",
+    "job",
+    "like",
+    "path",
+    "paths",
+    "history",
+    "sizes",
+    "depths",
+    "ages",
+    "medium",
+    "preset",
+];
 
 /// The paths that the command line names, from where the command line is. Other values are none, whatever the
 /// study calls its files.

@@ -342,7 +342,7 @@ impl JsonSchema for MediumSpec {
             }
         }
         json_schema!({
-            "description": format!("The medium: a preset's name, or a table with `preset` and changed parameters. {}", about.join("; ")),
+            "description": format!("The medium: a preset's name, the path of a medium file, or a table with `preset` (either of them) and changed parameters. {}", about.join("; ")),
             "type": ["string", "object"],
             "properties": properties,
             "additionalProperties": false,

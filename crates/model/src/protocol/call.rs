@@ -166,6 +166,10 @@ calls! {
     /// Time reads around the boundaries of a block device, with `Event::Progress`. Nothing is written. `Stop` ends it
     /// with a failure.
     ReadBoundaries { device: PathBuf, spec: crate::geometry::BoundarySpec } -> crate::geometry::BoundaryTimes;
+    /// What is there to be timed by `TimeReads`: a block device, or a file that has all of its blocks. Nothing is written.
+    ReadableHints { path: PathBuf } -> crate::timed_read::Readable;
+    /// Time reads of a block device or a file, with `Event::Progress`. Nothing is written. `Stop` ends it with a failure.
+    TimeReads { path: PathBuf, spec: crate::timed_read::ReadSpec } -> crate::timed_read::ReadTimes;
     /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the
     /// agent attaches are held without it. Only what is held is mounted, written an image to, or has the
     /// settings of its queue changed, and it is compared with what it was before each time.

@@ -17,8 +17,8 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {
-    /// Device model: a preset (`fsage disk media` lists them), or a table with `preset` and changed
-    /// parameters.
+    /// Device model: a preset (`fsage disk media` lists them), the path of a medium file (`mine.toml`,
+    /// docs/media.md), or a table with `preset`, which is either, and changed parameters.
     pub medium: MediumSpec,
     /// `model`: requests are answered at once and the time of the medium is only counted; `real`: each reply
     /// is delayed by the time of the medium.

@@ -1,0 +1,258 @@
+//! `fsage device fit`: the device model of a drive, from the times of its reads.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use fsage_analysis::device_fit::held_out::{HeldOut, Priced, errors};
+use fsage_analysis::device_fit::plan::{self, Plan, Subject};
+use fsage_analysis::device_fit::{Fit, FitError, hdd, ssd};
+use fsage_disk::media::Resolve as _;
+use fsage_disk::price::serial_reads;
+use fsage_lab::target::Incoming;
+use fsage_model::medium::{MediumError, MediumSpec, Parameters};
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain as _, Problem};
+use fsage_model::protocol::call;
+use fsage_model::quantity::as_f64;
+use fsage_model::timed_read::{ReadTimes, Readable};
+use fsage_sys::new_file::{NewFile, Readers};
+use serde::Serialize;
+
+use super::fitted;
+use crate::progress::Progress;
+use crate::report::unwritten;
+use crate::session;
+use crate::terminal::Terminal;
+
+/// Arguments of `fsage device fit`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Times reads of the device past the page cache (sequential by place, random by distance and depth, again from its buffer), in random
+order, and fits the model of its class: hard disk, or SSD and card. What reads do not show, such as everything about
+writes, is the preset's; the file says of each parameter where it comes from. Then other reads are timed and compared with the
+model. Nothing is written to the device. See docs/fit.md.
+
+Examples:
+  sudo fsage device fit /dev/sda -o sda.toml
+  sudo fsage device fit /dev/mmcblk0 -o card.toml --preset sd-a2
+  sudo fsage disk up mine --size 8GiB --medium sda.toml")]
+pub struct FitArgs {
+    /// A block device, best a whole disk, or a file that has all of its blocks
+    #[arg(value_name = "DEVICE")]
+    pub device: PathBuf,
+    /// Medium file to write; a file that exists is kept
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Class of the device [default: what the kernel says]
+    #[arg(long, value_name = "CLASS", value_enum)]
+    pub class: Option<Class>,
+    /// Preset that gives what reads do not show [default: hdd-7200, ssd-consumer, emmc or sd-a2, by class]
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// About how many random reads
+    #[arg(long, value_name = "N", default_value_t = 800)]
+    pub reads: u32,
+    /// Random seed of places and order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Classes of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Hard disk
+    Hdd,
+    /// Solid state drive
+    Ssd,
+    /// Memory card or eMMC
+    Card,
+}
+
+/// What `fsage device fit --json` prints.
+#[derive(Debug, Serialize)]
+pub(super) struct FitReport {
+    /// The device.
+    pub device: PathBuf,
+    /// What the kernel says of it.
+    pub readable: Readable,
+    /// Its class.
+    pub class: Class,
+    /// The preset that gives the rest.
+    pub preset: &'static str,
+    /// Random seed.
+    pub seed: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// The fitted model.
+    #[serde(flatten)]
+    pub fit: Fit,
+    /// The model against reads that were not used.
+    pub held_out: HeldOut,
+    /// The medium as a flag names it.
+    pub medium: String,
+    /// The file.
+    pub output: PathBuf,
+}
+
+/// Does it.
+pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let file = output(&args.output)?;
+    let readable = session::ask(call::ReadableHints { path: args.device.clone() })?;
+    let class = args.class.unwrap_or_else(|| class(&readable));
+    let preset = preset(args.preset.as_deref(), class, &readable)?;
+    let refused = |error: FitError| refused(&args.device, &error);
+    let subject = Subject {
+        size_bytes: readable.hints.size_bytes,
+        sector_bytes: readable.hints.sector_bytes,
+        reads: args.reads,
+        // A virtual disk serves what waits together as one batch: no rate of its depths is that of a queue.
+        depths: !readable.is_virtual,
+        seed: args.seed,
+    };
+    let plan = if class == Class::Hdd { plan::hdd(subject) } else { plan::ssd(subject) }.map_err(refused)?;
+    let held_out = plan::held_out(subject).map_err(refused)?;
+    for note in fitted::cautions(&readable) {
+        terminal.warn(note);
+    }
+    let times = time(&args.device, &plan, "timing reads", terminal)?;
+    let fit = estimate(&subject, &plan, &times, &preset).map_err(refused)?;
+    let medium = medium(&fit, &preset, &subject).map_err(|error| {
+        Problem::new(EXIT_FAILED, format!("the times of {} give no device model", args.device.display()))
+            .because(&error)
+            .hint("try again with more `--reads`, or another `--preset`")
+    })?;
+    let held_times = time(&args.device, &held_out, "timing other reads", terminal)?;
+    let held_out = compare(&medium, &subject, &held_out, &held_times)?;
+    let report = FitReport {
+        device: args.device.clone(),
+        readable,
+        class,
+        preset: preset.preset().name,
+        seed: args.seed,
+        read_bytes: times.read_bytes + held_times.read_bytes,
+        fit,
+        held_out,
+        medium: medium.to_string(),
+        output: args.output.clone(),
+    };
+    write(file, &fitted::file(&report, &preset), &args.output)?;
+    if terminal.json {
+        terminal.json(&report)?
+    } else {
+        terminal.result(&fitted::words(&report, terminal))?
+    }
+    Ok(EXIT_OK)
+}
+
+/// The file, begun before anything is measured: what could not be written later is known now.
+fn output(path: &Path) -> Result<NewFile, Problem> {
+    if path.symlink_metadata().is_ok() {
+        return Err(exists(path));
+    }
+    if !fsage_lab::medium_file::is_file(&path.to_string_lossy()) {
+        let message = format!("`{}` is no name of a medium file", path.display());
+        return Err(Problem::new(EXIT_USAGE, message).hint("end it with `.toml`, by which it is known"));
+    }
+    NewFile::create(path, Readers::All).map_err(|error| unwritten(EXIT_USAGE, "medium", path, &error))
+}
+
+fn exists(path: &Path) -> Problem {
+    Problem::new(EXIT_USAGE, format!("`{}` exists and is kept", path.display()))
+        .hint("give another name with `--output`, or remove the file")
+}
+
+fn write(file: NewFile, text: &str, path: &Path) -> Result<(), Problem> {
+    let failed = |error: &std::io::Error| unwritten(EXIT_FAILED, "medium", path, error);
+    file.file().write_all(text.as_bytes()).map_err(|error| failed(&error))?;
+    file.commit_new().map(drop).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => exists(path),
+        _ => failed(&error),
+    })
+}
+
+fn class(readable: &Readable) -> Class {
+    match (readable.hints.rotational, &readable.hints.card) {
+        (true, _) => Class::Hdd,
+        (false, Some(_)) => Class::Card,
+        (false, None) => Class::Ssd,
+    }
+}
+
+fn preset(named: Option<&str>, class: Class, readable: &Readable) -> Result<MediumSpec, Problem> {
+    let usual = match class {
+        Class::Hdd => "hdd-7200",
+        Class::Ssd => "ssd-consumer",
+        Class::Card if readable.hints.card.as_deref() == Some("SD") => "sd-a2",
+        Class::Card => "emmc",
+    };
+    let spec = MediumSpec::named(named.unwrap_or(usual))?;
+    match (class, spec.resolved()?) {
+        (Class::Hdd, Parameters::Hdd(_)) | (Class::Ssd | Class::Card, Parameters::Ssd(_)) => Ok(spec),
+        _ => {
+            let (kind, like) =
+                if class == Class::Hdd { ("a hard disk", usual) } else { ("an SSD, eMMC or A2 card", usual) };
+            let message = format!("the preset `{}` is none of {kind}", spec.preset().name);
+            Err(Problem::new(EXIT_USAGE, message)
+                .hint(format!("give one such as `{like}`, or another `--class`")))
+        }
+    }
+}
+
+fn refused(device: &Path, error: &FitError) -> Problem {
+    let problem = Problem::new(error.exit_code(), format!("{} cannot be fitted", device.display()));
+    let problem = problem.because(error);
+    match error.hint() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+fn time(device: &Path, plan: &Plan, stage: &str, terminal: &Terminal) -> Result<ReadTimes, Problem> {
+    let mut progress = Progress::new(terminal);
+    if terminal.live {
+        progress.stage(&format!("{stage} of {}", device.display()));
+    }
+    let call = call::TimeReads { path: device.to_path_buf(), spec: plan.spec() };
+    let times = session::ask_interruptible(call, false, terminal, &mut |incoming| {
+        if let Incoming::Event(event) = incoming {
+            progress.event(&event);
+        }
+    });
+    progress.finish();
+    times
+}
+
+fn estimate(subject: &Subject, plan: &Plan, times: &ReadTimes, preset: &MediumSpec) -> Result<Fit, FitError> {
+    let runs = plan.with(times)?;
+    match preset.resolved() {
+        Ok(Parameters::Hdd(parameters)) => hdd::fit(subject, &runs, &parameters),
+        Ok(Parameters::Ssd(parameters)) => ssd::fit(subject, &runs, &parameters),
+        // No other preset comes here.
+        _ => Err(FitError::Unlike { kind: "a drive", why: "its preset is of another kind" }),
+    }
+}
+
+/// The medium, of which there is a model that holds the device.
+fn medium(fit: &Fit, preset: &MediumSpec, subject: &Subject) -> Result<MediumSpec, MediumError> {
+    let medium = fit.medium(preset.preset().name)?;
+    medium.resolve(subject.size_bytes)?;
+    Ok(medium)
+}
+
+fn compare(
+    medium: &MediumSpec,
+    subject: &Subject,
+    plan: &Plan,
+    times: &ReadTimes,
+) -> Result<HeldOut, Problem> {
+    let runs = plan.with(times)?;
+    let none = FitError::Runs { found: 0, planned: plan.runs.len() };
+    let run = runs.first().ok_or_else(|| none.clone())?;
+    let priced = serial_reads(medium, subject.size_bytes, run.reads)?;
+    let priced: Vec<Priced> = priced
+        .iter()
+        .map(|read| Priced { taken_ns: as_f64(read.taken_ns), expected_ns: as_f64(read.expected_ns) })
+        .collect();
+    Ok(errors(&run.taken(), &priced).ok_or(none)?)
+}

@@ -1,0 +1,241 @@
+//! Device models fitted to modelled drives, over many seeds and with a noisy host: parameters come out within 10 %, and the fitted
+//! model prices other reads. Places and order are those that the agent reads, times those of the model.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+
+use fsage_analysis::device_fit::held_out::{HeldOut, Priced, errors};
+use fsage_analysis::device_fit::plan::{self, Plan, Subject};
+use fsage_analysis::device_fit::{Fit, FitError, hdd, ssd};
+use fsage_disk::media::{Model as _, Partition, Resolve as _};
+use fsage_disk::price::serial_reads;
+use fsage_disk::request::{Operation, Request};
+use fsage_model::medium::{MediumSpec, Parameters};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::timed_read::{ReadRun, ReadTimes, RunTimes};
+
+/// What the host adds to every answer.
+#[derive(Debug, Clone, Copy)]
+struct Host {
+    /// At least, in ns.
+    least: f64,
+    /// Half of a normal distribution with this deviation, in ns.
+    deviation: f64,
+    /// Share of answers that come 3 ms late.
+    late: f64,
+}
+
+/// After everything that was timed before.
+const LATER_NS: u64 = 10_000_000_000_000;
+
+const QUIET: Host = Host { least: 4e3, deviation: 3e3, late: 0.005 };
+
+/// Random numbers from a seed (SplitMix64, Steele, Lea & Flood 2014).
+struct Noise(u64);
+
+impl Noise {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        as_f64((mixed ^ mixed >> 31) >> 11) / as_f64(1 << 53)
+    }
+
+    /// How late an answer is, in ns.
+    fn late(&mut self, host: Host) -> u64 {
+        // Irwin & Hall: twelve uniform numbers less six are nearly normal.
+        let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
+        let late = if self.uniform() < host.late { 3e6 } else { 0.0 };
+        to_u64(host.least + host.deviation * normal.abs() + late)
+    }
+}
+
+/// Times of the runs on a drive, from a moment on. Readers ask again when they are answered, and time passes meanwhile, as on a real one.
+fn timed(drive: &mut Partition, plan: &Plan, host: Host, seed: u64, mut now_ns: u64) -> ReadTimes {
+    let mut noise = Noise(seed.wrapping_mul(7919));
+    let mut times = ReadTimes::default();
+    for ReadRun { depth, reads } in plan.runs.iter().map(|planned| &planned.run) {
+        let mut readers = vec![now_ns; usize::try_from(*depth).unwrap()];
+        let mut run = RunTimes::default();
+        for read in reads {
+            let next = (0..readers.len()).min_by_key(|reader| readers[*reader]).unwrap();
+            let asked_ns = readers[next];
+            let request = Request::new(Operation::Read, read.offset_bytes, u64::from(read.length_bytes));
+            let mut done_ns = [asked_ns];
+            drive.serve(asked_ns, &[request], &mut done_ns);
+            readers[next] = done_ns[0] + noise.late(host);
+            run.asked_ns.push(asked_ns);
+            run.answered_ns.push(readers[next]);
+        }
+        now_ns = *readers.iter().max().unwrap();
+        times.runs.push(run);
+    }
+    times
+}
+
+struct Fitted {
+    fit: Fit,
+    held_out: HeldOut,
+}
+
+/// Fits a drive, starting from a preset.
+fn fitted(drive: &str, preset: &str, reads: u32, host: Host, seed: u64) -> Result<Fitted, FitError> {
+    let spec: MediumSpec = drive.parse().unwrap();
+    let preset = MediumSpec::named(preset).unwrap();
+    let size_bytes = spec.resolved().unwrap().capacity_bytes().unwrap() / 4096 * 4096;
+    let mut drive = spec.resolve(size_bytes).unwrap();
+    let subject = Subject { size_bytes, sector_bytes: 512, reads, depths: true, seed };
+    let (plan, fit) = match preset.resolved().unwrap() {
+        Parameters::Hdd(parameters) => {
+            let plan = plan::hdd(subject)?;
+            let times = timed(&mut drive, &plan, host, seed, 0);
+            (plan.clone(), hdd::fit(&subject, &plan.with(&times)?, &parameters)?)
+        }
+        Parameters::Ssd(parameters) => {
+            let plan = plan::ssd(subject)?;
+            let times = timed(&mut drive, &plan, host, seed, 0);
+            (plan.clone(), ssd::fit(&subject, &plan.with(&times)?, &parameters)?)
+        }
+        other => panic!("{other:?}"),
+    };
+    let medium = fit.medium(preset.preset().name).unwrap();
+    let held = plan::held_out(subject)?;
+    assert!(
+        held.runs[0].run.reads.iter().all(|read| plan.runs.iter().all(|run| !run.run.reads.contains(read)))
+    );
+    let times = timed(&mut drive, &held, host, seed + 1, LATER_NS);
+    let measured: Vec<f64> = times.runs[0].taken_ns().map(as_f64).collect();
+    let priced = serial_reads(&medium, size_bytes, &held.runs[0].run.reads).unwrap();
+    let priced: Vec<Priced> = priced
+        .iter()
+        .map(|read| Priced { taken_ns: as_f64(read.taken_ns), expected_ns: as_f64(read.expected_ns) })
+        .collect();
+    Ok(Fitted { fit, held_out: errors(&measured, &priced).unwrap() })
+}
+
+/// The keys whose fitted values are further off than `most` of their own.
+fn off(fit: &Fit, drive: &str, keys: &[&str], most: f64) -> Vec<String> {
+    let parameters = drive.parse::<MediumSpec>().unwrap().parameters();
+    let mut found = Vec::new();
+    for key in keys {
+        let wanted = &parameters.iter().find(|one| one.key == *key).unwrap().value;
+        let value = fit.value(key).unwrap_or("-");
+        let near = match (value.parse::<f64>(), wanted.parse::<f64>()) {
+            (Ok(value), Ok(wanted)) => (value - wanted).abs() <= most * wanted,
+            _ => value == wanted,
+        };
+        if !near {
+            found.push(format!("{key} {value} for {wanted}"));
+        }
+    }
+    found
+}
+
+/// Runs of a drive that have any of the keys wrong, and the worst errors against reads that were held out.
+fn tally(drive: &str, preset: &str, keys: &[&str], runs: u64) -> (usize, f64, f64) {
+    let (mut wrong, mut mean, mut total) = (0, 0.0_f64, 0.0_f64);
+    for seed in 1..=runs {
+        let Fitted { fit, held_out } = fitted(drive, preset, 800, QUIET, seed).unwrap();
+        let off = off(&fit, drive, keys, 0.1);
+        if !off.is_empty() {
+            println!("{drive}, seed {seed}: {off:?}");
+            wrong += 1;
+        }
+        (mean, total) = (mean.max(held_out.mean), total.max(held_out.total.abs()));
+        if seed == 1 {
+            println!("{drive}: {held_out:?}\n{:#?}", fit.parameters);
+        }
+    }
+    println!("{drive} from {preset}: {wrong} of {runs} wrong, held out at most {mean:.3}, total {total:.3}");
+    (wrong, mean, total)
+}
+
+#[test]
+fn disks_are_recovered() {
+    let keys = [
+        "rpm",
+        "outer_track_bytes",
+        "inner_track_bytes",
+        "cylinders",
+        "average_seek_ns",
+        "full_stroke_ns",
+        "command_ns",
+        "interface_bytes_per_s",
+        "read_cache_bytes",
+        "read_segments",
+    ];
+    // A disk of one surface, fitted from a preset with four, has other cylinders.
+    let without = keys.map(|key| if key == "cylinders" { "rpm" } else { key });
+    for (drive, preset, keys) in [
+        ("hdd-7200", "hdd-7200", keys),
+        ("hdd-7200,arrival=reads", "hdd-7200", keys),
+        ("hdd-5400", "hdd-5400", keys),
+        ("hdd-500gb", "hdd-7200", without),
+        ("hdd-10k", "hdd-7200", without),
+    ] {
+        let (wrong, mean, total) = tally(drive, preset, &keys, 12);
+        assert!(wrong <= 1, "{drive}: {wrong} of 12");
+        // Half a turn more or less of some 12 ms, or of 3 ms where reads are near each other.
+        assert!(mean < 0.45 && total < 0.12, "{drive}: {mean} {total}");
+    }
+    let Fitted { fit, .. } = fitted("hdd-7200,arrival=reads", "hdd-7200", 800, QUIET, 1).unwrap();
+    assert_eq!(fit.value("arrival"), Some("reads"));
+}
+
+#[test]
+fn drives_without_platters_are_recovered() {
+    let all = ["interface_bytes_per_s", "channel_bytes_per_s", "read_ns"];
+    let controller = [&all[..], &["command_ns"]].concat();
+    let dies = [&all[..], &["channels", "dies_per_channel"]].concat();
+    for (drive, preset, keys) in [
+        ("ssd,condition=filled", "ssd", &controller),
+        ("ssd,condition=filled", "ssd-consumer", &controller),
+        ("ssd-consumer,condition=filled", "ssd", &controller),
+        ("emmc,condition=filled,map_cache_bytes=0", "sd-a2", &dies),
+        ("ssd,condition=filled,channels=2,dies_per_channel=2,command_ns=2000", "emmc", &all.to_vec()),
+    ] {
+        let (wrong, mean, total) = tally(drive, preset, keys, 6);
+        assert!(wrong <= 1, "{drive}: {wrong} of 6");
+        assert!(mean < 0.2 && total < 0.2, "{drive}: {mean} {total}");
+    }
+}
+
+#[test]
+fn dies_that_are_the_limit_are_counted() {
+    let drive = "ssd,condition=filled,channels=2,dies_per_channel=2,command_ns=2000";
+    for seed in 1..=4 {
+        let Fitted { fit, .. } = fitted(drive, "ssd", 800, QUIET, seed).unwrap();
+        let of = |key| fit.value(key).unwrap().parse::<u64>().unwrap();
+        let dies = of("channels") * of("dies_per_channel");
+        assert!((3..=4).contains(&dies), "seed {seed}: {dies} dies, {:?}", fit.depths);
+    }
+}
+
+/// A host that is busier than the device: no model rather than a wrong one.
+#[test]
+fn too_much_noise_is_an_error_and_no_model() {
+    let busy = Host { least: 4e3, deviation: 400e3, late: 0.3 };
+    let error = fitted("ssd,condition=filled", "ssd", 800, busy, 1).map(|fitted| fitted.fit).unwrap_err();
+    assert!(matches!(error, FitError::Noise { .. }), "{error:?}");
+    let busier = Host { least: 4e3, deviation: 20e6, late: 0.3 };
+    let error = fitted("hdd-7200", "hdd-7200", 800, busier, 1).map(|fitted| fitted.fit).unwrap_err();
+    assert!(matches!(error, FitError::Noise { .. }), "{error:?}");
+    // An SSD has no turns.
+    let error =
+        fitted("ssd,condition=filled", "hdd-7200", 800, QUIET, 1).map(|fitted| fitted.fit).unwrap_err();
+    assert!(matches!(error, FitError::Unlike { .. } | FitError::Noise { .. }), "{error:?}");
+}
+
+/// Intervals that are said to hold the value in 95 % of cases do so for the average seek, which has the widest.
+#[test]
+fn intervals_hold_the_value() {
+    use fsage_analysis::device_fit::Origin;
+    let runs = 20;
+    let held = (1..=runs).filter(|seed| {
+        let Fitted { fit, .. } = fitted("hdd-7200", "hdd-7200", 400, QUIET, *seed).unwrap();
+        let seek = fit.parameters.iter().find(|one| one.key == "average_seek_ns").unwrap();
+        let Origin::Measured { low, high } = seek.origin else { panic!("{seek:?}") };
+        low <= 7.5e6 && 7.5e6 <= high
+    });
+    let held = held.count();
+    assert!(held >= 16, "{held} of {runs}");
+}
