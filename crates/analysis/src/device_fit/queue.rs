@@ -94,15 +94,7 @@ pub fn fit(rates: &[DepthRate], single_ns: f64, die_ns: Option<f64>) -> Option<P
             tried.extend(with_dies(rates, single_ns, *die_ns, dies));
         }
         // Powers of two, and what lies between them: 1, 2, 3, 4, 6, 8, 12, …
-<<<<<<< HEAD
-        count = if count.is_power_of_two() && count > 1 {
-            count / 2 * 3
-        } else {
-            (count + 1).next_power_of_two()
-        };
-=======
         dies = if dies.is_power_of_two() && dies > 1 { dies / 2 * 3 } else { (dies + 1).next_power_of_two() };
->>>>>>> fit
     }
     let (drive, deviation) = *nearest(&tried)?;
     let alike: Vec<&Drive> =

@@ -289,9 +289,6 @@ pub(super) fn depth_rates(runs: &[Timed<'_>]) -> Vec<DepthRate> {
     if depths.len() < 2 {
         return Vec::new();
     }
-<<<<<<< HEAD
-    let rate = |run: &Timed<'_>| count(run.reads.len()) * 1e9 / as_f64(run.times.elapsed_ns().max(1));
-=======
     // By Little's law, from how long the reads take: without the few that waited for something else, and without the
     // begin and the end of a run, when not all readers are under way.
     let rate = |run: &Timed<'_>| {
@@ -300,7 +297,6 @@ pub(super) fn depth_rates(runs: &[Timed<'_>]) -> Vec<DepthRate> {
         let usual: Vec<f64> = taken.into_iter().filter(|ns| *ns <= most).collect();
         f64::from(depth(run).unwrap_or(1)) * 1e9 / mean(&usual).unwrap_or(0.0).max(1.0)
     };
->>>>>>> fit
     let of = |wanted: u32| {
         let rates: Vec<f64> = runs.iter().filter(|run| depth(run) == Some(wanted)).map(rate).collect();
         DepthRate { depth: wanted, reads_per_s: mean(&rates).unwrap_or(0.0) }
