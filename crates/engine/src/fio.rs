@@ -60,7 +60,8 @@ pub fn run(
     let (counts, stat_before) = (device.as_ref().and_then(Device::counts), stat());
     let mut argv = order.argv.clone();
     argv.insert(1.min(argv.len()), format!("--status-interval={}ms", order.round_ms));
-    let mut follower = Follower { round_ms: order.round_ms, ..Follower::default() };
+    let has_ramp = argv.iter().any(|word| word.starts_with("--ramp_time"));
+    let mut follower = Follower { round_ms: order.round_ms, has_ramp, ..Follower::default() };
     let mut watch = |bytes: &[u8]| {
         let known = follower.samples.len();
         follower.add(bytes);
@@ -118,6 +119,8 @@ struct Total {
     at_ms: u64,
     operations: u64,
     bytes: u64,
+    /// Operations whose latency fio counted: none during the ramp.
+    timed: u64,
 }
 
 #[derive(Deserialize)]
@@ -140,12 +143,22 @@ struct Direction {
     io_bytes: u64,
     /// Milliseconds.
     runtime: u64,
+    clat_ns: Latency,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Latency {
+    #[serde(rename = "N")]
+    operations: u64,
 }
 
 /// Reads fio's output as it comes.
 #[derive(Debug, Default)]
 struct Follower {
     round_ms: u64,
+    /// Whether the job has a ramp, of which fio's documents tell as of any other time, but for the latencies.
+    has_ramp: bool,
     /// The line that is not over, then those of the document that is not.
     line: Vec<u8>,
     document: Option<Vec<u8>>,
@@ -203,12 +216,20 @@ impl Follower {
             total.at_ms = total.at_ms.max(direction.runtime);
             total.operations += direction.total_ios;
             total.bytes += direction.io_bytes;
+            total.timed += direction.clat_ns.operations;
         }
         self.last = String::from_utf8_lossy(document).into_owned();
         // The ramp is over, and counting begins again.
-        if total.operations < self.total.operations || total.at_ms < self.total.at_ms {
+        let is_reset = total.operations < self.total.operations
+            || total.bytes < self.total.bytes
+            || total.at_ms < self.total.at_ms;
+        let is_ramp = self.has_ramp && total.timed == 0;
+        if is_reset || is_ramp {
             self.samples.clear();
             self.total = Total::default();
+        }
+        if is_ramp {
+            return;
         }
         let interval_ms = total.at_ms - self.total.at_ms;
         // The first and the last report come when they come: what is much shorter than a round belongs to the
@@ -283,6 +304,26 @@ mod tests {
         let mut none = self::follower();
         none.add(&whole.as_bytes()[..whole.len() - 2]);
         assert_eq!(none.last, "");
+    }
+
+    #[test]
+    fn a_ramp_is_never_steady() {
+        let round = |at_ms: u64, timed: u64| {
+            format!(
+                "{{\n  \"jobs\" : [\n    {{ \"read\" : {{ \"runtime\" : {at_ms}, \"total_ios\" : {at_ms}, \"io_bytes\" : 4096, \
+                 \"clat_ns\" : {{ \"N\" : {timed} }} }} }}\n  ]\n}}\n"
+            )
+        };
+        let mut follower = Follower { has_ramp: true, ..follower() };
+        (1..=8).for_each(|number| follower.add(round(number * 250, 0).as_bytes()));
+        assert!(follower.samples.is_empty() && steady_window(&follower.samples).is_none());
+        (1..=8).for_each(|number| follower.add(round(number * 250, number).as_bytes()));
+        assert_eq!(follower.samples.len(), 8);
+        assert!(steady_window(&follower.samples).is_some());
+        // Jobs whose latencies are not counted at all have no ramp to be told from.
+        let mut without = self::follower();
+        (1..=8).for_each(|number| without.add(round(number * 250, 0).as_bytes()));
+        assert_eq!(without.samples.len(), 8);
     }
 
     #[test]

@@ -162,11 +162,15 @@ impl Timed<'_> {
         self.times.taken_ns().map(as_f64).collect()
     }
 
-    /// Bytes per second from the first answer to the last, where the first read only began it; `None` without time.
+    /// Bytes per second from the first answer to the last, where the first read only began it; with several at a time from the
+    /// first question, because at the first answer the others are partly done. `None` without time.
     #[must_use]
     pub fn stream_rate(&self) -> Option<f64> {
-        let (first, last) = (self.times.answered_ns.iter().min()?, self.times.answered_ns.iter().max()?);
-        let bytes: u64 = self.reads.iter().skip(1).map(|read| u64::from(read.length_bytes)).sum();
+        let alone = !matches!(self.kind, Kind::Sequential { depth } if depth > 1);
+        let begin = if alone { &self.times.answered_ns } else { &self.times.asked_ns };
+        let (first, last) = (begin.iter().min()?, self.times.answered_ns.iter().max()?);
+        let bytes: u64 =
+            self.reads.iter().skip(usize::from(alone)).map(|read| u64::from(read.length_bytes)).sum();
         (last > first && bytes > 0).then(|| as_f64(bytes) * 1e9 / as_f64(last - first))
     }
 }

@@ -218,8 +218,15 @@ fn times(serial: &Serial, parts: &Parts, parallel: Option<&Parallel>, preset: &P
     let again =
         format!("{} small reads against {} of the same again", serial.small_ns.len(), serial.again_ns.len());
     vec![
-        part("command_ns", command, commands, by_depth.clone()),
-        part("read_ns", page, limits(page), parts.page.map(|_| again).or(by_depth)),
+        part("command_ns", command, commands, by_depth),
+        match (parts.page, parallel) {
+            (None, Some(_)) => Parameter::assumed(
+                "read_ns",
+                to_u64(page),
+                "0.4, 0.6 or 0.8 of what a small read takes, whichever fits the rates over depths best",
+            ),
+            (known, _) => part("read_ns", page, limits(page), known.map(|_| again)),
+        },
         Parameter::assumed("slc_read_ns", to_u64(page * ratio), "the preset's relation to read_ns"),
         Parameter::measured(
             "read_latency_ns",

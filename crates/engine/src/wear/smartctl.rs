@@ -94,7 +94,11 @@ fn attribute(row: &Value, block_bytes: u64) -> Option<WearCounter> {
     let has = |words: &[&str]| words.iter().any(|word| own.contains(word));
     if has(&["Writ"]) && !has(&["Rate", "Error", "Fail"]) {
         let unit = unit_bytes(own, block_bytes)?;
-        let kind = if has(&["NAND", "Flash"]) { WearKind::FlashWritten } else { WearKind::HostWritten };
+        let kind = if has(&["NAND", "Flash", "SLC", "MLC", "TLC", "QLC"]) {
+            WearKind::FlashWritten
+        } else {
+            WearKind::HostWritten
+        };
         return bytes(kind, &name, raw()?, unit);
     }
     if has(&["Wear_Leveling_Count", "Life_Left", "Lifetime_Remain", "Remaining_Lifetime", "Media_Wearout"]) {
@@ -201,6 +205,8 @@ mod tests {
         assert_eq!(of("SSD_Life_Left", 90, "0"), Some((WearKind::Used, 10)));
         assert_eq!(of("Percent_Lifetime_Remain", 63, "37"), Some((WearKind::Used, 37)));
         assert_eq!(of("Lifetime_Writes_GiB", 100, "2"), Some((WearKind::HostWritten, 2 << 30)));
+        assert_eq!(of("TLC_Writes_32MiB", 100, "3"), Some((WearKind::FlashWritten, 96 << 20)));
+        assert_eq!(of("SLC_Writes_32MiB", 100, "1"), Some((WearKind::FlashWritten, 32 << 20)));
         assert_eq!(of("Total_LBAs_Written", 100, "2"), Some((WearKind::HostWritten, 8192)));
         assert_eq!(of("Total_Host_Sector_Write", 100, "1"), Some((WearKind::HostWritten, 4096)));
         for (name, value, raw) in [

@@ -137,6 +137,14 @@ pub fn built_in(name: &str) -> Option<&'static dyn Driver> {
     DRIVERS.iter().find(|driver| driver.name() == name).copied()
 }
 
+/// Whether mkfs of a file system discards the device, and with it what preconditioning wrote. Of a described one nobody knows.
+#[must_use]
+pub(crate) fn mkfs_discards(file_system: &FileSystemSpec) -> bool {
+    let kind = &file_system.kind;
+    let own = || file_system.options.get(kind).and_then(|options| options.mkfs.get("discard"));
+    *kind != BARE.name && (built_in(kind).is_none() || own() != Some(&serde_json::Value::Bool(false)))
+}
+
 fn resolve_built_in(
     driver: &'static dyn Driver,
     options: &FileSystemOptions,

@@ -93,6 +93,9 @@ const SEQUENCE: &[&str] = &["stonewall", "wait_for", "wait_for_previous", "start
 const ENGINES: &[&str] =
     &["psync", "sync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap"];
 
+/// Bytes of each of the files that `{files}` counts.
+const SMALL_FILE: u64 = 4096;
+
 /// Keys that end a job by wall-clock time, or begin its measurement by it.
 const TIMES: &[&str] = &["time_based", "runtime", "ramp_time"];
 
@@ -293,6 +296,12 @@ impl Job {
         Ok(Self { text: text.to_owned(), sections })
     }
 
+    /// Whether it has as many small files as its space takes (`{files}`).
+    #[must_use]
+    pub fn fills_with_files(&self) -> bool {
+        self.sections.iter().flat_map(|(_, keys)| keys).any(|key| key.contains("{files}"))
+    }
+
     /// The job as arguments, at work in `directory`, its files removed at the end, with `{files}` and
     /// `{size}` filled in for `space` bytes.
     #[must_use]
@@ -311,14 +320,14 @@ impl Job {
             own.extend(["--time_based=1".to_owned(), format!("--runtime={seconds}")]);
         }
         let timed = |key: &&String| TIMES.contains(&key.split('=').next().unwrap_or(key));
-        let files = space / 4096;
+        let files = space / SMALL_FILE;
         let mut words = Vec::new();
         for (section, keys) in &self.sections {
             words.push(format!("--name={section}"));
             let kept = keys.iter().filter(|key| length != Length::Once || !timed(key));
             let filled = kept.map(|key| {
                 let key = key.replace("{files}", &files.to_string());
-                format!("--{}", key.replace("{size}", &(files * 4096).to_string()))
+                format!("--{}", key.replace("{size}", &(files * SMALL_FILE).to_string()))
             });
             words.extend(filled);
             words.extend(own.iter().cloned());

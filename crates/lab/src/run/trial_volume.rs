@@ -16,9 +16,10 @@ use fsage_model::warning::WarningKind;
 use super::error::TrialError;
 use super::stage::StageContext;
 use super::trial::mount_point;
-use crate::filesystem::FileSystem;
+use crate::filesystem::{FileSystem, mkfs_discards};
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
+use crate::store::preconditioned::Preconditioned;
 use crate::volume::{self, Acquired, Volume};
 
 /// A volume that was taken, and where it is mounted.
@@ -111,9 +112,20 @@ impl TrialVolume {
         if file_system.is_bare() {
             return Ok(());
         }
+        if mkfs_discards(&context.spec.file_system) {
+            self.forget_preconditioning(context)?;
+        }
         let line = file_system.mkfs(self.device()).to_string();
         context.command("mkfs", &line);
         Ok(file_system.make(context.session, self.device())?)
+    }
+
+    /// The device is about to be discarded: later trials do not take it for preconditioned.
+    pub(super) fn forget_preconditioning(&self, context: &StageContext<'_>) -> Result<(), TrialError> {
+        if matches!(context.spec.volume, VolumeSpec::Device { .. }) {
+            Preconditioned::of(context.root).forget(self.facts())?;
+        }
+        Ok(())
     }
 
     /// Mounts it, if there is a file system. A loop file has all of its blocks then, whatever was discarded before.

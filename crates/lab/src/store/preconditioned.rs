@@ -84,6 +84,28 @@ impl Preconditioned {
         file::write(&self.root.join(FILE), &text)
     }
 
+    /// Removes every entry of a device: something undoes what was done to it.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no space.
+    pub fn forget(&self, device: &BlockFacts) -> Result<(), StoreError> {
+        let Some(own) = basis(device, &Value::Null) else { return Ok(()) };
+        let mut list = self.read();
+        let is_other = |entry: &Entry| {
+            let entry = entry.basis.as_object();
+            own.as_object().zip(entry).is_none_or(|(own, entry)| {
+                own.iter().any(|(key, value)| key != "parameters" && entry.get(key) != Some(value))
+            })
+        };
+        let known = list.devices.len();
+        list.devices.retain(is_other);
+        if list.devices.len() == known {
+            return Ok(());
+        }
+        let text = serde_json::to_vec_pretty(&list).unwrap_or_default();
+        file::write(&self.root.join(FILE), &text)
+    }
+
     fn read(&self) -> List {
         let text = input::read_below(&self.root, Path::new(FILE), RECORD_LIMIT).ok();
         let list = text.and_then(|text| serde_json::from_slice::<List>(&text).ok());
@@ -132,6 +154,22 @@ mod tests {
         assert_eq!(store.find(&basis(&larger, &json!({"fills": 2})).unwrap()), None);
         store.keep(of("a", 2), "third", &record()).unwrap();
         assert_eq!(store.find(&of("a", 2)).unwrap().taken_from.as_deref(), Some("third"));
+        assert!(store.find(&of("b", 2)).is_some());
+    }
+
+    #[test]
+    fn what_is_undone_is_forgotten_whatever_its_parameters_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Preconditioned::of(folder.path());
+        let of = |serial: &str, fills: u32| basis(&disk(serial), &json!({"fills": fills})).unwrap();
+        for (serial, fills) in [("a", 1), ("a", 2), ("b", 2)] {
+            store.keep(of(serial, fills), "t", &record()).unwrap();
+        }
+        store.forget(&disk("c")).unwrap();
+        store.forget(&disk("")).unwrap();
+        assert!(store.find(&of("a", 1)).is_some());
+        store.forget(&disk("a")).unwrap();
+        assert_eq!((store.find(&of("a", 1)), store.find(&of("a", 2))), (None, None));
         assert!(store.find(&of("b", 2)).is_some());
     }
 

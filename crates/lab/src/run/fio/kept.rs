@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use fsage_model::fio::FioResult;
+use fsage_model::fio::{FioLatency, FioResult};
 use fsage_model::protocol::BlockFacts;
 use fsage_model::record::STORE_VERSION;
 use fsage_model::study::{FioStage, StageSpec};
@@ -61,7 +61,13 @@ impl Kept {
             .unwrap_or_default();
         let whole = |result: &FioResult| {
             let text = result.file.strip_prefix("fio/").and_then(|name| context.folder.fio_file(name));
-            text.and_then(|text| String::from_utf8(text).ok()).is_some_and(|text| plus::parse(&text).is_ok())
+            let figures =
+                text.and_then(|text| String::from_utf8(text).ok()).and_then(|text| plus::parse(&text).ok());
+            // A later attempt on another kernel may have replaced the JSON before it was ended.
+            let did = |one: &FioLatency| (one.operations, one.bytes);
+            figures.is_some_and(|figures| {
+                did(&figures.read) == did(&result.read) && did(&figures.write) == did(&result.write)
+            })
         };
         let results =
             results.into_iter().filter(whole).map(|result| FioResult { kept: true, ..result }).collect();

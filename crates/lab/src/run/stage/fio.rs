@@ -61,6 +61,8 @@ impl Stage for FioStage {
             return run.own_job(job, version, context);
         }
         run.check(context)?;
+        let warnings = run.kept.results().iter().flat_map(|result| result.warnings.clone());
+        warnings.for_each(|warning| context.warn(warning));
         if !run.kept.results().is_empty() {
             let (kept, all) = (run.kept.results().len(), run.points.len());
             context.folder.log(&format!("{kept} of {all} points are complete from an earlier attempt"));

@@ -214,6 +214,9 @@ pub(super) fn write_onto(
     let clock = Instant::now();
     // A loop file has nothing to forget, and loses its blocks to a discard.
     let trim = !place.is_file();
+    if trim {
+        place.forget_preconditioning(context)?;
+    }
     let restore = call::ImageRestore { file: path.to_owned(), device, trim, threads: 0 };
     context.ask_long("restore", |session, _, incoming| session.call_with(restore, incoming))?;
     context.interrupted()?;

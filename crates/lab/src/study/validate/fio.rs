@@ -14,6 +14,8 @@ use crate::study::schema::Problem;
 
 /// Largest share of a volume that files may take: file systems need some for themselves.
 const MOST_FILL: f64 = 0.95;
+/// Rounds of one run, which are all kept.
+const MOST_ROUNDS: f64 = 20_000.0;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 /// Points of one stage, at most; more is taken for a mistake.
@@ -223,6 +225,9 @@ pub(super) fn rounds(
     runtime: f64,
     is_to_be_steady: bool,
 ) {
+    check.require(runtime / round_s <= MOST_ROUNDS, "round", || {
+        format!("{:.0} rounds of {round_s} s: at most {MOST_ROUNDS}", runtime / round_s)
+    });
     let Some(round) = asked else { return };
     check
         .require((0.1..=DAY).contains(&round), "round", || format!("{round} is not in 0.1 to {DAY} seconds"));

@@ -1,12 +1,11 @@
 //! Limits of the `precondition` stage, and where it can stand.
 
 use fsage_model::study::{PreconditionStage, StageSpec, StudySpec, VolumeSpec};
-use serde_json::Value;
 
 use super::Checker;
 use super::fio::{block_size, count, rounds, run_time};
 use super::stage::Limits;
-use crate::filesystem::built_in;
+use crate::filesystem::{built_in, mkfs_discards};
 use crate::study::schema::Problem;
 
 /// Seconds of a week.
@@ -56,12 +55,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
 /// mkfs of the file systems that fsage drives discards the whole device unless told not to.
 fn mkfs(check: &mut Checker, spec: &StudySpec) {
     let kind = &spec.file_system.kind;
-    if built_in(kind).is_none() {
-        return;
-    }
-    let options = spec.file_system.options.get(kind);
-    let kept = options.and_then(|options| options.mkfs.get("discard")) == Some(&Value::Bool(false));
-    if !kept {
+    if built_in(kind).is_some() && mkfs_discards(&spec.file_system) {
         let what = format!("mkfs of {kind} discards the device, which undoes the preconditioning");
         check.fail(&format!("file_system.options.{kind}.mkfs"), what);
         if let Some(problem) = check.problems.last_mut() {

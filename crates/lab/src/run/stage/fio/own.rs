@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsage_model::fio::{FioRecord, FioResult};
-use fsage_model::measure::FioSpec;
+use fsage_model::measure::{FioSpec, MOST_FIO_SPACE};
 use fsage_model::protocol::call;
 use fsage_model::quantity::to_u64;
 use fsage_model::record::StageRecord;
@@ -34,6 +34,9 @@ impl Run<'_> {
             return Err(FioError::Bare.into());
         }
         let bytes = self.stage.file_bytes(1, self.place.facts().size_bytes);
+        // fio holds what it knows of files in pools of fixed sizes, which hundreds of thousands of them exhaust.
+        let is_limited = self.stage.size.is_none() && job.fills_with_files();
+        let bytes = if is_limited { bytes.min(MOST_FIO_SPACE) } else { bytes };
         let folder = self.place.folder(&self.stage.name);
         let Ground::Folder(path) = self.ground(&folder, 0, context)? else {
             return Err(FioError::Bare.into());
