@@ -186,12 +186,14 @@ fn drives_without_platters_are_recovered() {
     let all = ["interface_bytes_per_s", "channel_bytes_per_s", "read_ns"];
     let controller = [&all[..], &["command_ns"]].concat();
     let dies = [&all[..], &["channels", "dies_per_channel"]].concat();
+    let limited = ["channel_bytes_per_s", "read_ns", "channels"].to_vec();
     for (drive, preset, keys) in [
         ("ssd,condition=filled", "ssd", &controller),
         ("ssd,condition=filled", "ssd-consumer", &controller),
         ("ssd-consumer,condition=filled", "ssd", &controller),
         ("emmc,condition=filled,map_cache_bytes=0", "sd-a2", &dies),
-        ("ssd,condition=filled,channels=2,dies_per_channel=2,command_ns=2000", "emmc", &all.to_vec()),
+        // Two channels of 200 MB/s are slower than the interface, which nothing shows then.
+        ("ssd,condition=filled,channels=2,dies_per_channel=2,command_ns=2000", "emmc", &limited),
     ] {
         let (wrong, mean, total) = tally(drive, preset, keys, 6);
         assert!(wrong <= 1, "{drive}: {wrong} of 6");

@@ -77,7 +77,9 @@ pub fn fit(subject: &Subject, runs: &[Timed<'_>], preset: &Parameters) -> Result
     parameters.extend(seek_parameters(&samples, &curve, preset, turn_ns, stroke(&parameters)));
     parameters.extend(electronics(&basics, &mut notes));
     let threshold_ns = basics.buffer.as_ref().map(|buffer| hit_limit_ns(&buffer.small_ns, turn_ns));
-    parameters.extend(threshold_ns.map(|limit| cache(runs, preset, limit)).unwrap_or_default());
+    parameters.extend(
+        threshold_ns.map(|limit| cache(runs, preset, limit, basics.turn_ns.is_none())).unwrap_or_default(),
+    );
     let depths = ssd::depth_rates(runs);
     parameters.extend(queue(&depths, preset));
     Ok(Fit { parameters, zones: zones(&basics), depths, notes })
@@ -344,8 +346,9 @@ fn hit_limit_ns(small_ns: &[f64], turn_ns: f64) -> f64 {
     (2.0 * typical).max(typical + 0.03 * turn_ns).min(typical + 0.06 * turn_ns)
 }
 
-/// How far behind a sequence data is held, and of how many places.
-fn cache(runs: &[Timed<'_>], preset: &Parameters, limit_ns: f64) -> Vec<Parameter> {
+/// How far behind a sequence data is held, and of how many places. A disk that reads what passes under its waiting head holds that too,
+/// for every other place in a segment of its own: the wait begins on either side of the start of a track, on average as often.
+fn cache(runs: &[Timed<'_>], preset: &Parameters, limit_ns: f64, reads_on_arrival: bool) -> Vec<Parameter> {
     let hit = |run: &Timed<'_>| run.taken().last().is_some_and(|ns| *ns <= limit_ns);
     // The largest of which most tries were held, before the first of which they were not: by chance one try may look held, or late.
     let largest = |of: &dyn Fn(Kind) -> Option<u64>| -> Option<(u64, u64)> {
@@ -369,10 +372,19 @@ fn cache(runs: &[Timed<'_>], preset: &Parameters, limit_ns: f64) -> Vec<Paramete
     let bounds =
         |(held, not): (u64, u64)| (as_f64(held), if not == u64::MAX { f64::INFINITY } else { as_f64(not) });
     let mut found = Vec::new();
-    let segments = places.map_or(preset.read_segments, |(held, _)| held);
+    let segments = match places {
+        Some((held, _)) if reads_on_arrival => (held * 3 / 2).next_power_of_two(),
+        Some((held, _)) => held,
+        None => preset.read_segments,
+    };
     if let Some(places) = places {
-        let how = "the first of so many places is still held";
-        found.push(Parameter::measured("read_segments", segments, bounds(places), how));
+        let (each, how) = if reads_on_arrival {
+            (1.5, "the first of two thirds as many places is still held, with what passes before each")
+        } else {
+            (1.0, "the first of so many places is still held")
+        };
+        let (low, high) = bounds(places);
+        found.push(Parameter::measured("read_segments", segments, (low * each, high * each), how));
     }
     if let Some(behind) = behind {
         let each = as_f64(segments);

@@ -95,7 +95,8 @@ pub fn fit(subject: &Subject, runs: &[Timed<'_>], preset: &Parameters) -> Result
         ),
     });
     parameters.extend(times(&serial, &parts, parallel.as_ref(), preset));
-    parameters.extend(parallelism(parallel.as_ref(), preset, !depths.is_empty()));
+    let least = channel.map_or(1, |ns| busy_channels(rate, serial.more_bytes * 1e9 / ns));
+    parameters.extend(parallelism(parallel.as_ref(), preset, least, !depths.is_empty()));
     parameters.push(Parameter::assumed(
         "map_cache_bytes",
         0,
@@ -186,12 +187,12 @@ fn times(serial: &Serial, parts: &Parts, parallel: Option<&Parallel>, preset: &P
         || (as_f64(preset.command_ns) / own * rest).min(as_f64(preset.command_ns)),
         |parallel| parallel.drive.command_ns.min(rest),
     );
-    let page = match (parts.page, parallel) {
-        (_, Some(parallel)) => parallel.drive.die_ns - channel,
-        (Some(page), None) => page,
-        (None, None) => as_f64(preset.read_ns) / own * rest,
+    // What reading again showed is known better than what the controller takes, which the dies' limit may hide.
+    let (page, command) = match (parts.page, parallel) {
+        (Some(page), _) => (page.clamp(0.0, rest), command.min((rest - page).max(0.0))),
+        (None, Some(parallel)) => ((parallel.drive.die_ns - channel).clamp(0.0, rest - command), command),
+        (None, None) => ((as_f64(preset.read_ns) / own * rest).clamp(0.0, rest - command), command),
     };
-    let page = page.clamp(0.0, rest - command);
     let latency = rest - command - page;
     let (low, high) = resample::interval(&serial.small_ns, single, median);
     let limits = |ns: f64| (ns * low / single, ns * high / single);
@@ -237,17 +238,23 @@ fn times(serial: &Serial, parts: &Parts, parallel: Option<&Parallel>, preset: &P
     ]
 }
 
-/// Channels and dies. Which dies share a channel reads do not tell: as many channels as the preset has.
-fn parallelism(parallel: Option<&Parallel>, preset: &Parameters, tried: bool) -> Vec<Parameter> {
+/// How many channels sequential reads keep busy, a tenth less counting as all of one.
+fn busy_channels(bytes_per_s: f64, channel_bytes_per_s: f64) -> u64 {
+    to_u64((bytes_per_s / channel_bytes_per_s.max(1.0) - 0.1).ceil()).clamp(1, 64)
+}
+
+/// Channels and dies. Which dies share a channel reads do not tell: as many channels as the preset has, or as sequential reads
+/// need (`least`).
+fn parallelism(parallel: Option<&Parallel>, preset: &Parameters, least: u64, tried: bool) -> Vec<Parameter> {
     let Some(parallel) = parallel else {
         let how = if tried { "too few depths" } else { "the depth of reads was not measured" };
         return vec![
-            Parameter::assumed("channels", preset.channels, how),
+            Parameter::assumed("channels", preset.channels.max(least), how),
             Parameter::assumed("dies_per_channel", preset.dies_per_channel, how),
         ];
     };
     let dies = u64::from(parallel.drive.dies.max(1));
-    let mut channels = preset.channels.min(dies).clamp(1, 64);
+    let mut channels = preset.channels.max(least).min(dies).clamp(1, 64);
     while !dies.is_multiple_of(channels) || dies / channels > 64 {
         channels = if dies / channels > 64 { channels + 1 } else { channels - 1 };
     }
@@ -257,7 +264,11 @@ fn parallelism(parallel: Option<&Parallel>, preset: &Parameters, tried: bool) ->
     let how =
         format!("{dies} dies by random reads over depths, on the preset's channels as far as that goes");
     vec![
-        Parameter::assumed("channels", channels, "as many of the preset's as the dies divide into"),
+        Parameter::assumed(
+            "channels",
+            channels,
+            "as many of the preset's, or of those that sequential reads need, as the dies divide into",
+        ),
         Parameter::measured("dies_per_channel", each, limits, how),
     ]
 }
