@@ -96,7 +96,7 @@ impl Stage for FioStage {
                 Place { ground, files, each_bytes: self.size.map_or(1 << 20, |_| self.file_bytes(files, 0)) };
             lines.push(line(place.layout(direct(&points), seed)));
             let own = points.iter().filter(|point| point.files == files);
-            lines.extend(own.map(|point| line(place.words(point, times, seed))));
+            lines.extend(own.map(|point| line(place.words(point, times, seed_of(point, seed)))));
         }
         lines
     }
@@ -258,7 +258,7 @@ impl Run<'_> {
         let limit = GRACE + Duration::from_millis(times.runtime_ms + times.ramp_ms);
         let limits = self.limits(limit);
         let name = point.to_string();
-        let words = place.words(point, times, context.planned.seed);
+        let words = place.words(point, times, seed_of(point, context.planned.seed));
         let watch = context.watch()?;
         let run = self.fio(&name, words, limits, context)?;
         let result = self.result(point.clone(), run, (settled, watch), context)?;
@@ -440,6 +440,13 @@ fn ordered(mut points: Vec<FioPoint>, seed: u64) -> Vec<FioPoint> {
     points
 }
 
+/// The seed of a point's offsets: the same on every file system, and another for each point. With one for all, each point would go to the
+/// places of the one before it in the same order, which copy-on-write and page maps turn into sequential reads, and caches into hits.
+fn seed_of(point: &FioPoint, seed: u64) -> u64 {
+    // fio reads it as a signed number.
+    mixed(&point.to_string(), seed) >> 11
+}
+
 /// FNV-1a (Fowler, Noll & Vo 1991) of the name, begun with the seed, its bits mixed as SplitMix64 does.
 fn mixed(name: &str, seed: u64) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -476,6 +483,23 @@ mod tests {
         assert!(one == same && one != other && one != stage.points());
         assert_eq!(groups(&one).len(), 3);
         assert!(one.chunks(6).all(|group| group.iter().all(|point| point.files == group[0].files)));
+    }
+
+    #[test]
+    fn no_point_goes_to_the_places_of_another_in_the_same_order() {
+        let stage = stage(r#""rw": ["randread", "randwrite"], "bs": ["4KiB", "1MiB"], "iodepth": [1, 32]"#);
+        let seeds = |seed: u64| -> BTreeSet<String> {
+            let lines = stage.describe(Path::new("/m"), seed);
+            let word = |line: &String| {
+                let word = line.split(' ').find(|word| word.starts_with("--randseed="))?;
+                word.split('=').nth(1).map(str::to_owned)
+            };
+            lines.iter().filter_map(word).collect()
+        };
+        // Eight points and the layout.
+        assert_eq!(seeds(7).len(), 9);
+        assert!(seeds(7) == seeds(7) && seeds(7).is_disjoint(&seeds(8)));
+        assert!(seeds(7).iter().all(|seed| seed.parse::<i64>().is_ok_and(|seed| seed >= 0)));
     }
 
     #[test]
