@@ -75,6 +75,7 @@ test: setup-tests
 test-full: test
 	@$(MAKE) --no-print-directory build
 	$(SUDO) scripts/sweep
+	$(SUDO) scripts/fio-plot
 	$(SUDO) scripts/kill-storm 1000
 	$(SUDO) scripts/mutate 10000
 	scripts/fuzz --inputs 100000
