@@ -6,6 +6,7 @@ mod support;
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fsage_model::medium::MediumSpec;
 use serde_json::Value;
@@ -14,11 +15,17 @@ use support::Scratch;
 /// A runtime folder of its own, in which disks are by name; all of them go with it.
 struct Disks {
     scratch: Scratch,
+    /// Times are disturbed by another test's.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Disks {
     fn new() -> Option<Self> {
-        (support::can_mount() && support::can_serve_disks()).then(|| Self { scratch: Scratch::new() })
+        let alone = || ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        (support::can_mount() && support::can_serve_disks())
+            .then(|| Self { scratch: Scratch::new(), _alone: alone() })
     }
 
     fn output(&self, words: &[&str]) -> Output {
@@ -76,9 +83,14 @@ fn worst(report: &Value, medium: &str, keys: &[&str]) -> f64 {
     ratios.iter().map(|(_, ratio)| (ratio - 1.0).abs()).fold(0.0, f64::max)
 }
 
-/// A fit whose keys are all within 10 %. What else the host does is in the times of a disk with delayed replies, so there are three
+/// A fit whose keys are all within 10 %, and whose errors against other reads are right. What else the host does is in the times of a disk with delayed replies, so there are three
 /// tries; where no host was quiet enough for one, that is listed as skipped, unless a value is wrong by more than noise makes it.
-fn fitted(disks: &Disks, words: &[&str], medium: &str, keys: &[&str]) -> Option<Value> {
+fn fitted(
+    disks: &Disks,
+    words: &[&str],
+    (medium, keys): (&str, &[&str]),
+    is_right: impl Fn(&dyn Fn(&str) -> f64) -> bool,
+) -> Option<Value> {
     let mut least = f64::INFINITY;
     for _ in 0..3 {
         let _ = std::fs::remove_file(disks.path("mine.toml"));
@@ -91,7 +103,7 @@ fn fitted(disks: &Disks, words: &[&str], medium: &str, keys: &[&str]) -> Option<
         }
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let off = worst(&report, medium, keys);
-        if off <= 0.1 {
+        if off <= 0.1 && is_right(&|error| report["held_out"][error].as_f64().unwrap().abs()) {
             return Some(report);
         }
         least = least.min(off);
@@ -120,13 +132,10 @@ fn a_disk_with_delayed_replies_is_recovered_and_its_file_is_a_medium() {
     let size = capacity(medium);
     let device = disks.up("drive", &size, medium, "real");
     let keys = ["rpm", "outer_track_bytes", "inner_track_bytes", "average_seek_ns", "full_stroke_ns"];
-    let Some(report) = fitted(&disks, &[&device, "--reads", "250"], medium, &keys) else { return };
+    let words = [&*device, "--reads", "250"];
+    let is_right = |error: &dyn Fn(&str) -> f64| error("mean") < 0.5 && error("total") < 0.15;
+    let Some(report) = fitted(&disks, &words, (medium, &keys), is_right) else { return };
     assert_eq!((report["class"].as_str(), report["preset"].as_str()), (Some("hdd"), Some("hdd-7200")));
-    let error = &report["held_out"];
-    assert!(
-        error["mean"].as_f64().unwrap() < 0.5 && error["total"].as_f64().unwrap().abs() < 0.15,
-        "{error}"
-    );
     assert_eq!(writes(&disks, "drive"), 0.0);
     // The file says where every value comes from.
     let text = std::fs::read_to_string(disks.path("mine.toml")).unwrap();
@@ -157,11 +166,9 @@ fn an_ssd_with_delayed_replies_is_recovered() {
                   channel_bytes_per_s=20000000,interface_bytes_per_s=20000000";
     let device = disks.up("drive", "2GiB", medium, "real");
     let keys = ["capacity_bytes", "read_ns", "channel_bytes_per_s", "interface_bytes_per_s"];
-    let Some(report) = fitted(&disks, &[&device, "--reads", "200", "--class", "ssd"], medium, &keys) else {
-        return;
-    };
-    let error = &report["held_out"];
-    assert!(error["mean"].as_f64().unwrap() < 0.15 && error["p90"].as_f64().unwrap() < 0.3, "{error}");
+    let words = [&*device, "--reads", "200", "--class", "ssd"];
+    let is_right = |error: &dyn Fn(&str) -> f64| error("mean") < 0.15 && error("p90") < 0.3;
+    let Some(report) = fitted(&disks, &words, (medium, &keys), is_right) else { return };
     assert_eq!(writes(&disks, "drive"), 0.0);
     assert!(report["depths"].as_array().unwrap().is_empty(), "a virtual disk has batches, and no queue");
     let text = std::fs::read_to_string(disks.path("mine.toml")).unwrap();

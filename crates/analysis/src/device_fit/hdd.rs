@@ -3,9 +3,9 @@
 //! - **Turn.** Small reads, each in front of the one before: the next place has just passed when it is asked for, so from answer to
 //!   answer the platters turn once, less the length of a read. On a drive that reads what passes while it waits, that place
 //!   is in the buffer already; then the turn follows from the spread of the waits after seeks, and is rounded to a speed that is sold.
-//! - **Tracks.** Rates of sequential reads at places over the whole disk ([`track`](super::track)).
+//! - **Tracks.** Rates of sequential reads at places over the whole disk ([`track`]).
 //! - **Overhead and interface.** The same read again, small and large: from the buffer, without the platters.
-//! - **Seeks.** [`seek`](super::seek).
+//! - **Seeks.** [`seek`].
 //! - **Buffer.** How far behind a sequence data is still held, and after how many reads elsewhere.
 //!
 //! Not to be seen by reading, or not told apart: surfaces, switches of head and cylinder, zones, where the seek curve becomes straight,

@@ -5,7 +5,7 @@
 //! - the same read again is answered from the die's register (or a cache), without the page: the difference is the page's read;
 //! - a read of a whole page against a small one: the difference is the channel;
 //! - sequential reads: the interface, or whatever limits them;
-//! - random reads over depths: the controller and the dies ([`queue`](super::queue)).
+//! - random reads over depths: the controller and the dies ([`queue`]).
 //!
 //! Not to be seen by reading: everything about writes, pages and blocks, the map of the translation layer. What a look-up
 //! of the map costs is within the page's read (`map_cache_bytes = 0`). An empty drive answers without its flash: it shows
