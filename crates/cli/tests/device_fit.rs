@@ -197,8 +197,9 @@ fn drives_without_platters_are_recovered() {
     ] {
         let (wrong, mean, total) = tally(drive, preset, keys, 6);
         assert!(wrong <= 1, "{drive}: {wrong} of 6");
-        // From the preset of another drive a fifth, because it has other pages, which these reads do not show.
-        assert!(mean < 0.25 && total < 0.21, "{drive}: {mean} {total}");
+        // An eMMC's preset has other pages than an SSD, which these reads do not show.
+        let most = if preset == "emmc" { 0.25 } else { 0.2 };
+        assert!(mean < most && total < 0.2, "{drive}: {mean} {total}");
     }
 }
 
