@@ -56,13 +56,23 @@ struct Plot {
     written: u64,
     /// Command lines of fio.
     ran: Vec<String>,
+    /// Bytes from which on random writes may end.
+    from: Vec<u64>,
     asked: Vec<String>,
 }
 
 impl Default for Plot {
     fn default() -> Self {
-        let (ran, asked) = (Vec::new(), Vec::new());
-        Self { serial: "S1", steady: true, silent: false, fails: None, written: 512_000, ran, asked }
+        Self {
+            serial: "S1",
+            steady: true,
+            silent: false,
+            fails: None,
+            written: 512_000,
+            ran: Vec::new(),
+            from: Vec::new(),
+            asked: Vec::new(),
+        }
     }
 }
 
@@ -142,7 +152,11 @@ fn answer(plot: &mut Plot, request: &Request) -> Option<Result<Reply, Failure>> 
             let (message, hint) = ("made to fail".to_owned(), String::new());
             Err(Failure { message, hint, errno: None, kind: FailureKind::Failed })
         }
-        Request::RunFio(call) => call.reply(&fio(plot, &call.argv)),
+        Request::RunFio(call) => {
+            let is_random_write = call.argv.iter().any(|word| word == "--rw=randwrite");
+            plot.from.extend(call.steady_from.filter(|_| is_random_write));
+            call.reply(&fio(plot, &call.argv))
+        }
         Request::HostActivity(_) | Request::RemoveMade(_) | Request::Usage(_) => {
             return scripted::host(request);
         }
@@ -191,6 +205,10 @@ impl Stage {
         let mut trials = Store::open(&self.store()).unwrap().trials();
         trials.sort_by_key(|trial| precondition(trial).taken_from.is_some());
         trials
+    }
+
+    fn asked_from(&self) -> Vec<u64> {
+        self.plot.lock().unwrap().from.clone()
     }
 
     fn passes(&self) -> usize {
@@ -254,10 +272,18 @@ fn a_run_that_resumes_does_not_precondition_again_and_another_device_is() {
     resumed.sort_by_key(|state| *state == TrialState::Kept);
     assert_eq!(resumed, [TrialState::Complete, TrialState::Kept]);
     assert_eq!(stage.passes(), 2);
+    // Random writes that were not steady go on in each trial, after what the trials before wrote.
+    let mut before: Vec<u64> = Vec::new();
     for trial in stage.trials() {
-        assert!(precondition(&trial).taken_from.is_some() && !precondition(&trial).is_steady());
+        let did = precondition(&trial);
+        assert!(did.continues.is_some() && did.taken_from.is_none() && !did.is_steady(), "{did:?}");
         assert!(trial.warnings.iter().any(|warning| warning.kind == WarningKind::NotSteady));
+        assert_eq!((did.passes.len(), did.write.bytes), (2, REGION));
+        before.push(did.earlier_bytes);
     }
+    before.sort_unstable();
+    assert_eq!(before, [REGION, 2 * REGION]);
+    assert_eq!(stage.asked_from(), [REGION, 0, 0], "the capacity counts once");
     std::fs::remove_dir_all(stage.store().join("trials")).unwrap();
     stage.plot.lock().unwrap().serial = "S2";
     assert_eq!(states(&stage.run()), [TrialState::Complete; 2]);

@@ -36,8 +36,8 @@ pub struct Order {
     pub limit: Duration,
     /// Milliseconds between two reports.
     pub round_ms: u64,
-    /// Whether it ends when it is steady.
-    pub steady: bool,
+    /// Bytes read and written from which on it ends when it is steady; absent: it does not.
+    pub steady_from: Option<u64>,
     /// The block device whose counters are read.
     pub device: PathBuf,
 }
@@ -72,7 +72,7 @@ pub fn run(
             progress(follower.event());
         }
         // From here on it only has to end.
-        follower.is_over |= order.steady && steady_window(&follower.samples).is_some();
+        follower.is_over |= follower.may_end(order.steady_from);
         if follower.is_over { Course::Interrupt } else { Course::Continue }
     };
     let watched =
@@ -177,6 +177,12 @@ impl Follower {
     fn end(&mut self) -> String {
         let is_whole = self.document.is_none() && self.line.trim_ascii().is_empty();
         if is_whole { std::mem::take(&mut self.last) } else { String::new() }
+    }
+
+    /// Whether the rates are steady, once so many bytes were read and written after the ramp. What is shorter than a
+    /// round does not count yet.
+    fn may_end(&self, steady_from: Option<u64>) -> bool {
+        steady_from.is_some_and(|bytes| self.total.bytes >= bytes) && steady_window(&self.samples).is_some()
     }
 
     fn add(&mut self, bytes: &[u8]) {
@@ -324,6 +330,19 @@ mod tests {
         let mut without = self::follower();
         (1..=8).for_each(|number| without.add(round(number * 250, 0).as_bytes()));
         assert_eq!(without.samples.len(), 8);
+    }
+
+    #[test]
+    fn a_steady_rate_ends_nothing_before_enough_bytes_moved() {
+        let mut follower = follower();
+        (1..=5).for_each(|round| follower.add(document(round * 250, round * 100).as_bytes()));
+        let bytes = 500 * 4096;
+        assert!(follower.may_end(Some(0)) && follower.may_end(Some(bytes)));
+        assert!(!follower.may_end(Some(bytes + 1)) && !follower.may_end(None));
+        follower.add(document(6 * 250, 600).as_bytes());
+        assert!(follower.may_end(Some(bytes + 1)));
+        follower.add(document(7 * 250, 900).as_bytes());
+        assert!(!follower.may_end(Some(bytes)), "the rate rose");
     }
 
     #[test]

@@ -36,11 +36,18 @@ pub struct PreconditionRecord {
     /// The trial that did it, where that is another one: this trial found the device preconditioned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_from: Option<String>,
+    /// The trial whose preconditioning this one continued with further random writes, because they had not become
+    /// steady there; the passes are of that trial or an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
+    /// Bytes that the random writes of the trials before wrote, where it continues them.
+    #[serde(default)]
+    pub earlier_bytes: u64,
     /// The sequential passes, in order.
     pub passes: Vec<Pass>,
     /// How the random writes ended.
     pub end: FioEnd,
-    /// The random writes.
+    /// The random writes, without those of the trials before.
     pub write: FioLatency,
     /// Nanoseconds of the random writes.
     pub runtime_ns: u64,
@@ -60,6 +67,12 @@ impl PreconditionRecord {
     #[must_use]
     pub fn is_steady(&self) -> bool {
         self.end == FioEnd::Steady
+    }
+
+    /// Bytes written at random, in this trial and those that it continues.
+    #[must_use]
+    pub const fn random_bytes(&self) -> u64 {
+        self.earlier_bytes.saturating_add(self.write.bytes)
     }
 
     /// Random writes per second in the last rounds, at most five; nothing without a round.
@@ -84,6 +97,8 @@ mod tests {
             version: String::new(),
             made: String::new(),
             taken_from: None,
+            continues: None,
+            earlier_bytes: 0,
             passes: vec![Pass { bytes: 4_000_000, runtime_ns: 2_000_000_000 }],
             end: FioEnd::Time,
             write: FioLatency::default(),

@@ -41,7 +41,7 @@ use crate::warning::Warning;
 /// what a log of requests has of self-describing blocks; 9 databases that a power cut is to hit;
 /// 10 what a load for power cuts begins with is a reply; 11 wear counters of devices, settling a device, reads that are
 /// timed one by one.
-pub const PROTOCOL_VERSION: u32 = 11;
+pub const PROTOCOL_VERSION: u32 = 12;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;

@@ -125,6 +125,8 @@ mod tests {
             version: "fio-3.33".to_owned(),
             made: "2026-01-01T00:00:00Z".to_owned(),
             taken_from: None,
+            continues: None,
+            earlier_bytes: 0,
             passes: Vec::new(),
             end: FioEnd::Steady,
             write: FioLatency::default(),

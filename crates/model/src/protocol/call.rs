@@ -347,10 +347,11 @@ calls! {
         mark: Option<String>,
         extra: Option<f64>,
     } -> MeasureResult;
-    /// Run fio, which reports every `round_ms` (`--status-interval` is added), with `Event::Progress`. With `steady`
-    /// it is asked to end once its rate is. `device`: the block device below it, whose counters are read before
-    /// and after; it must be held. `Stop` ends it with a failure.
-    RunFio { argv: Vec<String>, timeout_ms: u64, round_ms: u64, steady: bool, device: PathBuf } -> crate::fio::FioRun;
+    /// Run fio, which reports every `round_ms` (`--status-interval` is added), with `Event::Progress`. With
+    /// `steady_from` it is asked to end once its rate is steady and it has read and written at least so many bytes.
+    /// `device`: the block device below it, whose counters are read before and after; it must be held. `Stop` ends it
+    /// with a failure.
+    RunFio { argv: Vec<String>, timeout_ms: u64, round_ms: u64, steady_from: Option<u64>, device: PathBuf } -> crate::fio::FioRun;
     /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open
     /// until it is removed. The reply is a path through the descriptor that the agent holds, which nobody can
     /// redirect. One that is there is an error.

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::headline::flagged;
 use super::{Content, Section};
 use crate::report::factor;
-use crate::report::text::{nanoseconds, significant};
+use crate::report::text::{nanoseconds, significant, whole_bytes};
 use crate::report::view::Trial;
 
 pub(super) const SECTION: Section =
@@ -36,7 +36,10 @@ fn preconditioning(done: &PreconditionRecord) -> String {
         .taken_from
         .as_ref()
         .map_or_else(String::new, |trial| format!("; by trial {trial}, {}", done.made));
-    format!("{passes}, random writes {end} after {wrote}{rate}{by}")
+    let more = done.continues.as_ref().map_or_else(String::new, |trial| {
+        format!("; continues trial {trial}, after {} at random", whole_bytes(done.earlier_bytes))
+    });
+    format!("{passes}, random writes {end} after {wrote}{rate}{more}{by}")
 }
 
 fn details(trial: &Trial) -> Markup {
@@ -60,7 +63,7 @@ fn details(trial: &Trial) -> Markup {
                 h4 { "Most fragmented files" }
                 pre tabindex="0" {
                     @for file in layout.worst.iter().take(10) {
-                        (format!("{:>8} extents {:>12}  {}\n", file.extents, crate::report::text::whole_bytes(file.bytes), file.path))
+                        (format!("{:>8} extents {:>12}  {}\n", file.extents, whole_bytes(file.bytes), file.path))
                     }
                 }
             }
@@ -82,6 +85,8 @@ mod tests {
             version: String::new(),
             made: "2026-01-01T00:00:00Z".to_owned(),
             taken_from: None,
+            continues: None,
+            earlier_bytes: 0,
             passes: vec![Pass::default(); 2],
             end: FioEnd::Steady,
             write: FioLatency::default(),
@@ -104,5 +109,9 @@ mod tests {
         let said = preconditioning(&taken);
         assert!(said.starts_with("1 sequential pass, random writes not steady after"), "{said}");
         assert!(said.ends_with("; by trial abc, 2026-01-01T00:00:00Z"), "{said}");
+        let continued =
+            PreconditionRecord { taken_from: None, continues: Some("abc".to_owned()), earlier_bytes: 1 << 30, ..taken };
+        let said = preconditioning(&continued);
+        assert!(said.ends_with("; continues trial abc, after 1 GiB at random"), "{said}");
     }
 }

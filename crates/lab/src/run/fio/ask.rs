@@ -20,21 +20,21 @@ pub(in crate::run) struct Limits {
     pub limit: Duration,
     /// Milliseconds of a round, over which rates are sampled; at least 1.
     pub round_ms: u64,
-    /// Whether it ends when its rate is steady.
-    pub steady: bool,
+    /// Bytes read and written from which on it ends when its rate is steady; absent: it does not.
+    pub steady_from: Option<u64>,
 }
 
 /// Runs fio for a stage, with its device counted; `event` makes progress of what the agent tells meanwhile.
 pub(in crate::run) fn ask(
     (stage, device): (&str, &Path),
     argv: Vec<String>,
-    Limits { limit, round_ms, steady }: Limits,
+    Limits { limit, round_ms, steady_from }: Limits,
     event: impl Fn(&Incoming) -> Option<RunEvent>,
     context: &mut StageContext<'_>,
 ) -> Result<FioRun, TrialError> {
     context.command(stage, &line(argv.clone()));
     let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let ask = call::RunFio { argv, timeout_ms, round_ms, steady, device: device.to_owned() };
+    let ask = call::RunFio { argv, timeout_ms, round_ms, steady_from, device: device.to_owned() };
     let answer = context.ask_followed(
         |session, _, incoming| session.call_with(ask, incoming),
         &mut |incoming, observer| {

@@ -232,7 +232,7 @@ impl Run<'_> {
         let seed = context.planned.seed;
         let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
         let words = place.layout(direct(&self.points), seed);
-        let limits = Limits { limit, round_ms: 1000, steady: false };
+        let limits = Limits { limit, round_ms: 1000, steady_from: None };
         let run = self.fio("layout", words, limits, context)?;
         let laid = figures("layout", &run)?;
         if laid.write.bytes != place.bytes() {
@@ -269,7 +269,7 @@ impl Run<'_> {
     /// Those of one point or job.
     fn limits(&self, limit: Duration) -> Limits {
         let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
-        Limits { limit, round_ms, steady: self.stage.steady }
+        Limits { limit, round_ms, steady_from: self.stage.steady.then_some(0) }
     }
 
     /// What a run left, which is kept, with what went on meanwhile.

@@ -11,6 +11,7 @@ use fsage_model::precondition::{Pass, PreconditionRecord};
 use fsage_model::protocol::{BlockFacts, Event, HostFacts};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
+use fsage_model::size::Bytes;
 use fsage_model::study::{PreconditionStage, VolumeSpec};
 use fsage_model::warning::{Warning, WarningKind};
 
@@ -36,7 +37,7 @@ impl Stage for PreconditionStage {
         let known = self.basis(place.facts(), context);
         let found = known.as_ref().and_then(|basis| Preconditioned::of(context.root).find(basis));
         let record = match found {
-            Some(record) => {
+            Some(record) if record.is_steady() => {
                 let by = record.taken_from.as_deref().unwrap_or_default();
                 context.step(&self.name, "");
                 context
@@ -44,8 +45,8 @@ impl Stage for PreconditionStage {
                     .log(&format!("the device was preconditioned by trial {by} at {}", record.made));
                 record
             }
-            None => {
-                let record = self.precondition(place, context)?;
+            earlier => {
+                let record = self.precondition(place, earlier.as_ref(), context)?;
                 if let Some(basis) = known {
                     let trial = context.planned.id.clone();
                     Preconditioned::of(context.root).keep(basis, &trial, &record)?;
@@ -53,7 +54,8 @@ impl Stage for PreconditionStage {
                 record
             }
         };
-        not_steady(self, &record).into_iter().for_each(|warning| context.warn(warning));
+        let bytes = Self::bytes(place.facts().size_bytes);
+        not_steady(self, &record, bytes).into_iter().for_each(|warning| context.warn(warning));
         context.done.push(StageRecord::Precondition(Box::new(record)));
         Ok(())
     }
@@ -81,6 +83,7 @@ trait Steps {
     fn precondition(
         &self,
         place: &TrialVolume,
+        earlier: Option<&PreconditionRecord>,
         context: &mut StageContext<'_>,
     ) -> Result<PreconditionRecord, TrialError>;
 }
@@ -98,9 +101,11 @@ impl Steps for PreconditionStage {
         Times { runtime_ms: to_u64(self.runtime * 1e3), ramp_ms: 0 }
     }
 
+    /// With `earlier`, whose random writes were not steady, these go on, without passes.
     fn precondition(
         &self,
         place: &TrialVolume,
+        earlier: Option<&PreconditionRecord>,
         context: &mut StageContext<'_>,
     ) -> Result<PreconditionRecord, TrialError> {
         let clock = Instant::now();
@@ -114,8 +119,11 @@ impl Steps for PreconditionStage {
         }
         let ground = place_of(place.device(), bytes);
         let mut run = Run { stage: self, place, counted: Some(DeviceCounts::default()) };
-        let mut passes = Vec::new();
-        for number in 1..=self.fills {
+        let (mut passes, earlier_bytes) = match earlier {
+            Some(earlier) => (earlier.passes.clone(), earlier.random_bytes()),
+            None => (Vec::new(), 0),
+        };
+        for number in 1..=if earlier.is_some() { 0 } else { self.fills } {
             context.interrupted()?;
             passes.push(run.pass(number, &ground, context)?);
         }
@@ -124,7 +132,9 @@ impl Steps for PreconditionStage {
         let limit = GRACE + Duration::from_secs_f64(self.runtime);
         let round_ms = to_u64(self.round_s() * 1e3).max(1);
         let longest = Longest::Nanoseconds(to_u64(self.runtime * 1e9));
-        let limits = Limits { limit, round_ms, steady: true };
+        // Until about as much was written as there is, a drive has free blocks, and is as fast as it will not stay.
+        let steady_from = Some(bytes.saturating_sub(earlier_bytes));
+        let limits = Limits { limit, round_ms, steady_from };
         let wrote = run.fio("random writes", words, (limits, longest), context)?;
         let told = figures("random writes", &wrote)?;
         Ok(PreconditionRecord {
@@ -132,6 +142,8 @@ impl Steps for PreconditionStage {
             version: context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default(),
             made: time::now_rfc3339(),
             taken_from: None,
+            continues: earlier.and_then(|earlier| earlier.taken_from.clone()),
+            earlier_bytes,
             passes,
             end: if wrote.ended_steady { FioEnd::Steady } else { FioEnd::Time },
             write: told.write,
@@ -172,7 +184,7 @@ impl Run<'_> {
         let words = ground.layout(true, context.planned.seed);
         let limit = GRACE + Duration::from_secs(ground.bytes() / SLOWEST);
         let longest = Longest::Operations(ground.bytes() / PASS_BLOCK);
-        let limits = Limits { limit, round_ms: 1000, steady: false };
+        let limits = Limits { limit, round_ms: 1000, steady_from: None };
         let run = self.fio(&name, words, (limits, longest), context)?;
         let told = figures(&name, &run)?;
         if told.write.bytes != ground.bytes() {
@@ -222,8 +234,15 @@ fn place_of(device: &Path, bytes: u64) -> Place {
     Place { ground: Ground::Device(device.display().to_string()), files: 1, each_bytes: bytes }
 }
 
-fn not_steady(stage: &PreconditionStage, record: &PreconditionRecord) -> Option<Warning> {
-    let message = || format!("stage {}: random writes were not steady after {} s", stage.name, stage.runtime);
+fn not_steady(stage: &PreconditionStage, record: &PreconditionRecord, bytes: u64) -> Option<Warning> {
+    let message = || {
+        let (name, runtime, wrote) = (&stage.name, stage.runtime, record.random_bytes());
+        if wrote < bytes {
+            let (wrote, bytes) = (Bytes(wrote), Bytes(bytes));
+            return format!("stage {name}: random writes of {runtime} s wrote {wrote} of {bytes}, too little to be steady");
+        }
+        format!("stage {name}: random writes were not steady after {runtime} s")
+    };
     (!record.is_steady()).then(|| Warning { kind: WarningKind::NotSteady, message: message() })
 }
 
