@@ -162,7 +162,7 @@ pub struct Scaled {
     pub loads: Vec<u64>,
     /// Repeats that have a rate at each of them.
     pub repeats: usize,
-    /// The smallest load whose rate is within 5 % of the largest; the largest load where the rate still rises.
+    /// The smallest load whose rate is within 5 % of the largest; the largest load where no other is.
     pub saturated_at: u64,
     /// The smallest and the largest load that it may be, with several repeats.
     pub saturated_range: Option<(u64, u64)>,
@@ -181,7 +181,7 @@ pub struct FittedLaw {
     pub sigma: Ranged,
     /// Coherency.
     pub kappa: Ranged,
-    /// Load of the largest rate, where kappa's interval is above 0.
+    /// Load of the largest rate, where kappa's interval is above 0 and the measured rate falls beyond it.
     pub peak: Option<Ranged>,
     /// Largest deviation of the rates from the law, as a share of it.
     pub deviation: f64,

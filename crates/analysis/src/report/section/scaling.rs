@@ -30,7 +30,7 @@ pub(super) fn fits(content: &Content<'_>) -> Option<Markup> {
                 "Saturated: the smallest load whose rate is within 5\u{202f}% of the largest; range: the loads that it may be, given how "
                 "repeats differ. The law is the Universal Scalability Law (Gunther 2007), X(n) = λn ÷ (1 + σ(n − 1) + κn(n − 1)), by least squares on logs: "
                 "λ is the rate at load 1, σ the share of the work that waits in turn, κ what each request, job or stream costs each "
-                "other. A maximum stands only where κ's interval is above 0. Intervals are over repeats (Student's t); one repeat has "
+                "other. A maximum stands only where κ's interval is above 0 and the measured rate falls beyond it. Intervals are over repeats (Student's t); one repeat has "
                 "none. Where the rates are off the law by more than noise there are no coefficients, and the remark says so. A sharp "
                 "knee, of a device that serves so many requests at once and no more, is off the law. Over block size, and over the files of a \
                 random pattern, which are no streams, there is no law."
@@ -99,11 +99,7 @@ fn law(one: &Scaled) -> [Cell; 7] {
         return [Cell::none(), Cell::none(), text(), Cell::none(), text(), text(), Cell::none()];
     };
     let number = |of: &Coefficient| Cell::maybe(of.bound.is_none().then_some(of.value), small);
-    let largest = one.loads.last().copied().unwrap_or_default();
     let peak = peak.map_or_else(String::new, |peak| {
-        if peak.value > as_f64(largest) {
-            return format!("beyond {largest}");
-        }
         let ends =
             |interval: Interval| format!(" [{}, {}]", significant(interval.low), significant(interval.high));
         let interval = peak.interval.map_or_else(String::new, ends);
@@ -157,7 +153,7 @@ fn interval(of: &Coefficient, one: &Scaled) -> String {
 fn remark(one: &Scaled) -> String {
     let still = (!one.saturation.is_reached()).then(|| {
         let largest = one.over.words(one.saturation.largest);
-        format!("not saturated at {largest}: the rate still rises")
+        format!("not saturated at {largest}: the largest rate is the last")
     });
     // Where there is no load, the note below the table says so once.
     let law = one.law.as_ref().err().filter(|why| **why != Unfit::NoLoad).map(|why| format!("law: {why}"));

@@ -36,7 +36,7 @@ pub struct Saturation {
 }
 
 impl Saturation {
-    /// Whether it was reached. At the largest load the rate still rises: the point may lie anywhere beyond.
+    /// Whether it was reached. Where no smaller load is near the largest rate, the point may lie anywhere beyond.
     #[must_use]
     pub const fn is_reached(&self) -> bool {
         self.load < self.largest

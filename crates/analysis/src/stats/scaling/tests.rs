@@ -129,6 +129,28 @@ fn a_rate_that_falls_is_found_with_its_maximum() {
 }
 
 #[test]
+fn a_maximum_needs_six_loads_and_a_measured_fall() {
+    let of = |dice: &mut Dice, loads: &[u64], rate: &dyn Fn(u64) -> f64| {
+        let seed = |_| loads.iter().map(|load| (*load, rate(*load) * (0.01 * dice.normal()).exp())).collect();
+        let curve = Curve::new(&(0..5).zip((0..5).map(seed).collect::<Vec<_>>()).collect());
+        fit(&curve, 0.95).ok()
+    };
+    let mut dice = Dice::new(27);
+    let has_peak = |law: Option<super::Law>| law.is_some_and(|law| law.peak.is_some());
+    // What levels off at once looks retrograde to four loads, and the law's maximum lies among them.
+    let levels = |load: u64| [1.0, 3.2, 4.6, 4.6][load.ilog2() as usize / 2];
+    let four: Vec<_> = (0..200).map(|_| of(&mut dice, &[1, 4, 16, 64], &levels)).collect();
+    let above = |law: &super::Law| law.kappa.interval.is_some_and(|interval| interval.low > 0.0);
+    assert!(four.iter().flatten().any(above), "κ is above 0 by four loads: {four:?}");
+    assert!(!four.into_iter().any(has_peak));
+    // A law whose maximum, at 10, is the second largest load, and beyond which little was measured.
+    let truth: Truth = [1000.0, 0.02, 0.0098];
+    let short = (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 3, 4, 6, 8], &|load| law(truth, load)))).count();
+    let long = (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 4, 8, 16, 32], &|load| law(truth, load)))).count();
+    assert!(short < 10 && long > 190, "{short}, {long} of 200");
+}
+
+#[test]
 fn a_sharp_knee_is_no_such_law() {
     let knee = |load: u64| as_f64(load.min(16));
     let mut dice = Dice::new(24);

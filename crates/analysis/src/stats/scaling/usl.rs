@@ -15,7 +15,9 @@
 //! - **Intervals.** Each seed's residuals move the coefficients by (JᵀJ)⁻¹Jᵀr; these are the seed's own coefficients,
 //!   and their interval is that of the one estimator (Student's t over seeds). What makes a seed faster at all loads
 //!   moves λ alone. Simulated coverage of the 95 % interval (`tests.rs`): 93 to 97 % for 3 to 12 seeds.
-//! - **A maximum** is reported only where κ's interval lies above 0: when κ is 0, one in forty has one by mistake.
+//! - **A maximum** is reported only where κ's interval lies above 0, there are six loads or more, and the measured rate
+//!   falls beyond it: the interval of its change from the load nearest to the maximum to the largest load lies below 0.
+//!   Few loads of a curve that levels off sharply give κ above 0, with a maximum that nobody measured.
 //! - **Lack of fit.** The curve's residuals are compared with how seeds differ beyond what a change of coefficients
 //!   explains (F test). Where they are larger than that noise (p < 0.05) and than 2 % of the rate, or larger than 10 %
 //!   of it whatever the noise, the law does not hold, and there are no coefficients: a device that serves N requests at
@@ -35,6 +37,8 @@ use crate::stats::quantile::count;
 
 /// Loads from which on a fit can fail, and so mean something.
 pub const FEWEST: usize = 4;
+/// Loads from which on there may be a maximum.
+pub const FEWEST_OF_PEAK: usize = 6;
 /// Deviation from the law, as a share of the rate, that never counts against it.
 pub const NEAR: f64 = 0.02;
 /// Deviation that always does.
@@ -76,7 +80,7 @@ pub struct Law {
     pub sigma: Coefficient,
     /// Coherency, 0 or more.
     pub kappa: Coefficient,
-    /// Load of the largest rate, where κ's interval lies above 0.
+    /// Load of the largest rate, where κ's interval lies above 0 and the measured rate falls beyond it.
     pub peak: Option<Value>,
     /// Largest deviation of the curve from the law at any load, as a share of the law's rate.
     pub deviation: f64,
@@ -142,15 +146,17 @@ pub fn fit(curve: &Curve, confidence: f64) -> Result<Law, Unfit> {
     let seeds = seeds.ok_or(Unfit::NotFound)?;
     let (deviation, p) = whether_it_fits(curve, &axis, &found, &seeds)?;
     let at = axis.natural(found);
-    let over_seeds = |of: &dyn Fn(&Three) -> f64| interval(&seeds, |own| of(&axis.natural(own)), confidence);
+    let over_seeds = |of: &dyn Fn(&Three) -> f64| {
+        interval(seeds.iter().map(|moved| of(&axis.natural(moved.by))), confidence)
+    };
     let between = |number: usize| over_seeds(&|moved: &Three| at[number] + moved[number]);
     let (sigma, kappa) = ((at[1], between(1)), (at[2], between(2)));
     let bounded = Bounded { axis: &axis, at };
     let sigma = bounded.coefficient(1, sigma, (0.0, Unfit::Superlinear), Some((1.0, Unfit::Falls)))?;
     let kappa = bounded.coefficient(2, kappa, (0.0, Unfit::Rises), None)?;
-    let falls = kappa.interval.is_some_and(|interval| interval.low > 0.0) && at[1] < 1.0;
-    let peak = falls.then(|| {
-        let log = ((1.0 - at[1]) / at[2]).ln() / 2.0;
+    let has_one = kappa.interval.is_some_and(|interval| interval.low > 0.0) && at[1] < 1.0;
+    let log = has_one.then(|| ((1.0 - at[1]) / at[2]).ln() / 2.0);
+    let peak = log.filter(|log| falls_beyond(curve, *log, confidence)).map(|log| {
         let moved = |own: &Three| log - (own[1] / (1.0 - at[1]) + own[2] / at[2]) / 2.0;
         Value { value: log.exp(), interval: over_seeds(&moved).map(|logs| logs.map(f64::exp)) }
     });
@@ -159,10 +165,19 @@ pub fn fit(curve: &Curve, confidence: f64) -> Result<Law, Unfit> {
 }
 
 /// Interval of a number that each seed has; `None` with one seed or without spread.
-fn interval(seeds: &[Moved], of: impl Fn(Three) -> f64, confidence: f64) -> Option<Interval> {
-    let trial =
-        |(seed, moved): (u32, &Moved)| Trial { cell: String::new(), seed, rounds: vec![of(moved.by)] };
+fn interval(seeds: impl Iterator<Item = f64>, confidence: f64) -> Option<Interval> {
+    let trial = |(seed, own): (u32, f64)| Trial { cell: String::new(), seed, rounds: vec![own] };
     estimator::level(&(0..).zip(seeds).map(trial).collect::<Vec<_>>(), confidence)?.interval
+}
+
+/// Whether the measured rate is shown to fall from the load nearest to the law's maximum (its log) to the largest.
+fn falls_beyond(curve: &Curve, peak: f64, confidence: f64) -> bool {
+    let loads = curve.loads();
+    let off = |place: &usize| (fsage_model::quantity::as_f64(loads[*place]).ln() - peak).abs();
+    let nearest = (0..loads.len()).min_by(|a, b| off(a).total_cmp(&off(b)));
+    let (Some(nearest), Some(last)) = (nearest, loads.len().checked_sub(1)) else { return false };
+    let change = interval(curve.logs.iter().map(|seed| seed[last] - seed[nearest]), confidence);
+    loads.len() >= FEWEST_OF_PEAK && change.is_some_and(|change| change.high < 0.0)
 }
 
 /// The largest deviation with p of the lack of fit.
