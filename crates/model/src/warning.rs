@@ -16,6 +16,10 @@ pub const CPU_BOUND: f64 = 0.9;
 /// [`WarningKind::CpuBesideModel`].
 pub const CPU_BESIDE: f64 = 0.25;
 
+/// Lateness of a modelled drive's replies, as a share of the time that they should take, from which it matters:
+/// [`WarningKind::LateReplies`].
+pub const LATE_REPLIES: f64 = 0.1;
+
 /// What a condition makes unfit for a verdict: a claim that rests on such a number is *not comparable*. Of a
 /// measure it is that measure's numbers, of a load or a stage all but the measures'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +120,7 @@ macro_rules! warning_kinds {
 
 warning_kinds! {
     CpuBound = "cpu-bound",
-        "A thread of the load or measure was on the CPU for at least 90 % of the elapsed time.",
+        "A thread of the load or measure, or all of fio's at a point, were on the CPU for at least 90 % of the elapsed time.",
         "Latencies and throughput reflect the CPU rather than the device.",
         WallTimes;
     CpuBesideModel = "cpu-beside-model",
@@ -187,8 +191,12 @@ warning_kinds! {
         "The device of a volume in a `lockstep` stage was not idle 5 s after its turn, or that of a `fio` stage 5 s after everything was written back before a point.",
         "The rest of its work is included in the times of the volume whose turn came next, or of the point.",
         WallTimes;
+    LateReplies = "late-replies",
+        "A modelled drive with delayed replies gave them later than its model says, by more than 10 % of the time that they should have taken, at a point of a `fio` stage.",
+        "The host could not serve the drive in time: it is as much slower than its model on every file system, so that differences between them are smaller than they should be.",
+        Nothing;
     NotSteady = "not-steady",
-        "The random writes of a `precondition` stage did not become steady within its `runtime`.",
+        "The random writes of a `precondition` stage did not become steady within its `runtime`, or wrote less than the device has.",
         "The device may become slower while it is measured: rates of later points and trials may be lower for that reason alone.",
         Nothing;
     NoCheckpoint = "no-checkpoint",

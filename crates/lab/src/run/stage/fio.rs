@@ -3,6 +3,7 @@
 //! Points of one number of files follow each other, in an order that the trial's seed shuffles, the same on every
 //! file system. What an interrupted attempt has complete is taken over ([`super::super::fio::kept`]).
 
+mod doubt;
 mod own;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,6 @@ use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
 use fsage_model::study::FioStage;
-use fsage_model::warning::{Warning, WarningKind};
 
 use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
@@ -72,6 +72,7 @@ impl Stage for FioStage {
             bytes = run.group(files, context)?;
         }
         let results = run.kept.end();
+        doubt::late_replies(&self.name, &results).into_iter().for_each(|warning| context.warn(warning));
         let (name, bare) = (self.name.clone(), context.file_system.is_bare());
         let record = FioRecord { name, version, bytes, bare, results, job: None };
         context.done.push(StageRecord::Fio(Box::new(record)));
@@ -261,7 +262,11 @@ impl Run<'_> {
         let words = place.words(point, times, seed_of(point, context.planned.seed));
         let watch = context.watch()?;
         let run = self.fio(&name, words, limits, context)?;
-        let result = self.result(point.clone(), run, (settled, watch), context)?;
+        let mut result = self.result(point.clone(), run, (settled, watch), context)?;
+        if let Some(warning) = doubt::cpu_bound(&result) {
+            context.warn(warning.clone());
+            result.warnings.push(warning);
+        }
         self.ran += 1;
         self.kept.keep(result, context)
     }
@@ -285,7 +290,7 @@ impl Run<'_> {
         let now = context.session.call(call::HostActivity)?;
         let (ours, of) = (figures.write.bytes, figures.read.bytes + figures.write.bytes);
         let mut warnings = watch.end(&name, Some(Written { ours, of }), now);
-        warnings.extend(still_busy(&name, settled));
+        warnings.extend(doubt::still_busy(&name, settled));
         warnings.iter().for_each(|warning| context.warn(warning.clone()));
         let file = format!("{}-{name}.json", self.stage.name);
         let log = histograms(&figures);
@@ -409,17 +414,6 @@ fn histograms(figures: &plus::Figures) -> String {
         both.iter().filter_map(|(way, times)| latency::bins_line(way, length, times.bins.bins())).collect();
     let begin = SystemTime::now().checked_sub(length).unwrap_or(SystemTime::UNIX_EPOCH);
     latency::interval_log(begin, lines.iter().map(String::as_str))
-}
-
-/// A device that would not come to rest.
-fn still_busy(point: &str, settled: Settled) -> Option<Warning> {
-    let message = || {
-        format!(
-            "{point}: the device was still busy before it, after {:.1} s",
-            as_f64(settled.elapsed_ns) / 1e9
-        )
-    };
-    (!settled.quiet).then(|| Warning { kind: WarningKind::StillBusy, message: message() })
 }
 
 /// Whether files are written past the page cache: where any point reads them so.
