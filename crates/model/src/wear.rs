@@ -74,12 +74,25 @@ pub struct WearReading {
     /// The whole disk (`/dev/nvme0n1`), also of a partition: counters are the disk's, and what others write to its
     /// other partitions is in them.
     pub device: PathBuf,
+    /// The disk's serial number; empty when unknown, and in records from before it was kept.
+    pub serial: String,
     /// Where it was read: the command line, or the folder in sysfs; empty where nothing was found.
     pub source: String,
     /// Counters in the order of their source.
     pub counters: Vec<WearCounter>,
     /// Why there is no counter; empty where there is one.
     pub missing: String,
+}
+
+impl WearReading {
+    /// Whether both are of one disk: by their serial numbers, and by name where one of them has none.
+    #[must_use]
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        if self.serial.is_empty() || other.serial.is_empty() {
+            return self.device == other.device;
+        }
+        self.serial == other.serial
+    }
 }
 
 /// What a device said before and after a stage.
@@ -197,6 +210,19 @@ mod tests {
             WearDifference::By(0),
         ];
         assert_eq!(moved, wanted);
+    }
+
+    #[test]
+    fn a_disk_is_known_by_its_serial_number_whatever_its_name() {
+        let of = |device: &str, serial: &str| WearReading {
+            device: device.into(),
+            serial: serial.to_owned(),
+            ..WearReading::default()
+        };
+        assert!(of("/dev/sda", "a").is_of_same(&of("/dev/sdb", "a")));
+        assert!(!of("/dev/sda", "a").is_of_same(&of("/dev/sda", "b")));
+        assert!(of("/dev/sda", "").is_of_same(&of("/dev/sda", "b")), "one from before it was kept");
+        assert!(!of("/dev/sda", "").is_of_same(&of("/dev/sdb", "")));
     }
 
     #[test]

@@ -158,6 +158,13 @@ struct Partition {
     folder: PathBuf,
 }
 
+/// Serial number of the disk that a block device (its number) is, or is a partition of; empty when unknown.
+pub(crate) fn disk_serial(device: u64) -> String {
+    let Sysfs { disk, .. } = Sysfs::of(device);
+    let number = read_trimmed(disk.join("dev"));
+    Sysfs { number, own: disk.clone(), disk, is_partition: false }.serial()
+}
+
 impl Sysfs {
     fn of(device: u64) -> Self {
         let number = format!("{}:{}", major(device), minor(device));

@@ -19,7 +19,7 @@ use rustix::fs::{major, minor};
 use serde_json::Value;
 
 use crate::host::tool::{self, Children, Course};
-use crate::host::{HostError, chain};
+use crate::host::{HostError, block, chain};
 
 /// How long a program may take: a disk that sleeps wakes up within it.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -50,7 +50,8 @@ pub fn read(device: &Path, children: &Children) -> Result<Option<WearReading>, H
     let link = PathBuf::from(format!("/sys/dev/block/{}:{}", major(number), minor(number)));
     let own = link.canonicalize().map_err(HostError::file("find", &link))?;
     let disk = if own.join("partition").exists() { own.parent().unwrap_or(&own) } else { &own };
-    Ok(of_disk(disk, &mut |argv| output(children, argv)))
+    let reading = of_disk(disk, &mut |argv| output(children, argv));
+    Ok(reading.map(|reading| WearReading { serial: block::disk_serial(number), ..reading }))
 }
 
 /// All of what a program writes to standard output, which can be more than [`tool::run`] keeps.
@@ -98,6 +99,7 @@ fn of_disk(disk: &Path, run: &mut Run<'_>) -> Option<WearReading> {
     let device = Path::new("/dev").join(disk.file_name()?.to_str()?.replace('!', "/"));
     let found = |source: String, counters: Vec<WearCounter>| WearReading {
         device: device.clone(),
+        serial: String::new(),
         source,
         counters,
         missing: String::new(),

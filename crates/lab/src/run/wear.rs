@@ -41,7 +41,7 @@ pub(super) fn after(
     }
     place.settle(context)?;
     // A copy may have taken the volume's place: another device has other counters.
-    let after = self::before(place, context)?.filter(|after| after.device == before.device);
+    let after = self::before(place, context)?.filter(|after| after.is_of_same(&before));
     context.wear.push(StageWear { stage: stage.to_owned(), before, after: after.unwrap_or_default() });
     Ok(())
 }

@@ -62,7 +62,7 @@ fn whole_study(trials: &[&Trial]) -> Vec<Row> {
     for trial in trials {
         let mut is_first = true;
         for reading in readings(trial) {
-            match devices.iter_mut().find(|(first, ..)| first.device == reading.device) {
+            match devices.iter_mut().find(|(first, ..)| first.is_of_same(&reading)) {
                 Some((_, last, count)) => {
                     *last = reading;
                     *count += usize::from(is_first);
@@ -73,7 +73,7 @@ fn whole_study(trials: &[&Trial]) -> Vec<Row> {
         }
     }
     let rows = devices.iter().flat_map(|(first, last, count)| {
-        let name = first.device.display().to_string();
+        let name = named(last);
         let count = counted(*count, "trial");
         changes(first, last)
             .iter()
@@ -81,6 +81,12 @@ fn whole_study(trials: &[&Trial]) -> Vec<Row> {
             .collect::<Vec<_>>()
     });
     rows.collect()
+}
+
+/// The name that it had last, with its serial number.
+fn named(reading: &WearReading) -> String {
+    let device = reading.device.display();
+    if reading.serial.is_empty() { device.to_string() } else { format!("{device} ({})", reading.serial) }
 }
 
 fn stage(trial: &Trial, wear: &StageWear) -> Vec<Row> {
@@ -94,7 +100,7 @@ fn row([first, second]: [String; 2], change: &WearChange) -> Row {
         value.map_or_else(Cell::none, |value| Cell::number(level(kind, value, change.step), as_f64(value)))
     };
     let difference = match change.difference() {
-        WearDifference::By(moved) => Cell::number(amount(kind, moved), as_f64(moved)),
+        WearDifference::By(moved) => Cell::number(moved_by(kind, moved, change.step), as_f64(moved)),
         WearDifference::BelowStep(step) => Cell::text(format!("less than {}", amount(kind, step))),
         WearDifference::Backwards => Cell::text("went back: reset, or another device"),
         WearDifference::Unpaired => Cell::text("read once"),
@@ -113,6 +119,15 @@ fn row([first, second]: [String; 2], change: &WearChange) -> Row {
         group: first,
         class: "",
     }
+}
+
+/// How much a counter moved, with its step where that is much of it: at each end up to a step may be missing.
+fn moved_by(kind: WearKind, moved: u64, step: u64) -> String {
+    /// Steps from which on one of them is little.
+    const MANY: u64 = 100;
+    let amount_of = amount(kind, moved);
+    let is_exact = kind == WearKind::MediaErrors || moved / step.max(1) >= MANY;
+    if is_exact { amount_of } else { format!("{amount_of} ± {}", amount(kind, step)) }
 }
 
 /// A value of a counter; one of wide steps is a range.
@@ -174,6 +189,25 @@ mod tests {
         let page = shown(WearKind::HostWritten, 512_000_000, 512_000_000, 512_000);
         assert!(page.contains("less than 500 KiB"), "{page}");
         assert!(page.contains("&lt;b&gt;x") && !page.contains("<b>x"), "names are escaped: {page}");
+    }
+
+    #[test]
+    fn a_difference_of_few_steps_has_them_beside_it() {
+        assert_eq!(moved_by(WearKind::Used, 1, 1), "1 % ± 1 %");
+        assert_eq!(moved_by(WearKind::HostWritten, 99 << 20, 1 << 20), "99 MiB ± 1 MiB");
+        assert_eq!(moved_by(WearKind::HostWritten, 100 << 20, 1 << 20), "100 MiB");
+        assert_eq!(moved_by(WearKind::MediaErrors, 2, 1), "2");
+    }
+
+    #[test]
+    fn a_disk_is_named_with_its_serial_number() {
+        let of = |device: &str, value: u64| WearReading {
+            device: device.into(),
+            serial: "S1".to_owned(),
+            ..reading(WearKind::HostWritten, value, 1)
+        };
+        assert_eq!(named(&of("/dev/sdb", 2)), "/dev/sdb (S1)");
+        assert_eq!(named(&reading(WearKind::HostWritten, 1, 1)), "/dev/sdq");
     }
 
     #[test]
