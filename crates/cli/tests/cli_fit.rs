@@ -2,68 +2,28 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
+#[path = "support/disks.rs"]
+mod disks;
 mod support;
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use disks::Disks;
 use fsage_model::medium::MediumSpec;
 use serde_json::Value;
-use support::Scratch;
 
-/// A runtime folder of its own, in which disks are by name; all of them go with it.
-struct Disks {
-    scratch: Scratch,
-    /// Times are disturbed by another test's.
-    _alone: MutexGuard<'static, ()>,
-}
-
+/// Times are disturbed by another test's.
 static ALONE: Mutex<()> = Mutex::new(());
 
-impl Disks {
-    fn new() -> Option<Self> {
-        let alone = || ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        (support::can_mount() && support::can_serve_disks())
-            .then(|| Self { scratch: Scratch::new(), _alone: alone() })
-    }
-
-    fn output(&self, words: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_fsage"))
-            .args(words)
-            .current_dir(self.scratch.path())
-            .env("FSAGE_AGENT", support::agent())
-            .env("FSAGE_RUNTIME_DIR", self.scratch.path().join("runtime"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    fn json(&self, words: &[&str]) -> Value {
-        let output = self.output(&[words, &["--json"]].concat());
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// A disk of that medium, and its device.
-    fn up(&self, name: &str, size: &str, medium: &str, time: &str) -> String {
-        let record = self.json(&["disk", "up", name, "--size", size, "--medium", medium, "--time", time]);
-        record["device"].as_str().unwrap().to_owned()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.scratch.path().join(name)
-    }
+/// Disks while no other test has any; they go first.
+fn alone() -> Option<(MutexGuard<'static, ()>, Disks)> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Disks::new().map(|disks| (alone, disks))
 }
 
-impl Drop for Disks {
-    fn drop(&mut self) {
-        let names =
-            std::fs::read_dir(self.scratch.path().join("runtime/disks")).into_iter().flatten().flatten();
-        for name in names {
-            let _ = self.output(&["disk", "down", &name.file_name().to_string_lossy()]);
-        }
-    }
+/// A disk of that medium, and its device.
+fn up(disks: &Disks, name: &str, size: &str, medium: &str, time: &str) -> String {
+    disks.up(name, &["--size", size, "--medium", medium, "--time", time])
 }
 
 /// The fitted value of a parameter ÷ the drive's.
@@ -113,30 +73,19 @@ fn fitted(
     None
 }
 
-fn writes(disks: &Disks, name: &str) -> f64 {
-    let stat = disks.json(&["disk", "stat", name]);
-    let counters = stat["counters"].as_array().unwrap();
-    counters.iter().find(|counter| counter["name"] == "writes").unwrap()["value"].as_f64().unwrap()
-}
-
-fn capacity(medium: &str) -> String {
-    let capacity = medium.parse::<MediumSpec>().unwrap().resolved().unwrap().capacity_bytes().unwrap();
-    (capacity / 4096 * 4096).to_string()
-}
-
 #[test]
 fn a_disk_with_delayed_replies_is_recovered_and_its_file_is_a_medium() {
-    let Some(disks) = Disks::new() else { return };
+    let Some((_alone, disks)) = alone() else { return };
     // With so few bytes on a track that what the host adds to a sequential read is little of it.
     let medium = "hdd-7200,outer_track_bytes=240000,inner_track_bytes=120000";
     let size = capacity(medium);
-    let device = disks.up("drive", &size, medium, "real");
+    let device = up(&disks, "drive", &size, medium, "real");
     let keys = ["rpm", "outer_track_bytes", "inner_track_bytes", "average_seek_ns", "full_stroke_ns"];
     let words = [&*device, "--reads", "250"];
     let is_right = |error: &dyn Fn(&str) -> f64| error("mean") < 0.5 && error("total") < 0.15;
     let Some(report) = fitted(&disks, &words, (medium, &keys), is_right) else { return };
     assert_eq!((report["class"].as_str(), report["preset"].as_str()), (Some("hdd"), Some("hdd-7200")));
-    assert_eq!(writes(&disks, "drive"), 0.0);
+    assert_eq!(disks.writes("drive"), 0.0);
     // The file says where every value comes from.
     let text = std::fs::read_to_string(disks.path("mine.toml")).unwrap();
     for said in
@@ -150,7 +99,7 @@ fn a_disk_with_delayed_replies_is_recovered_and_its_file_is_a_medium() {
     // It is a medium wherever one is named.
     let shown = disks.json(&["disk", "media", "mine.toml"]);
     assert_eq!(shown["name"], "hdd-7200");
-    disks.up("again", &size, "mine.toml", "model");
+    up(&disks, "again", &size, "mine.toml", "model");
     let study =
         include_str!("../../../studies/digest.toml").replace("kind = \"loop\"\n", "medium = \"mine.toml\"\n");
     std::fs::write(disks.path("study.toml"), study).unwrap();
@@ -160,26 +109,26 @@ fn a_disk_with_delayed_replies_is_recovered_and_its_file_is_a_medium() {
 
 #[test]
 fn an_ssd_with_delayed_replies_is_recovered() {
-    let Some(disks) = Disks::new() else { return };
+    let Some((_alone, disks)) = alone() else { return };
     // So slow that what the host adds is little of it.
     let medium = "ssd-consumer,capacity_bytes=2147483648,condition=filled,read_ns=6000000,slc_read_ns=6000000,\
                   channel_bytes_per_s=20000000,interface_bytes_per_s=20000000";
-    let device = disks.up("drive", "2GiB", medium, "real");
+    let device = up(&disks, "drive", "2GiB", medium, "real");
     let keys = ["capacity_bytes", "read_ns", "channel_bytes_per_s", "interface_bytes_per_s"];
     let words = [&*device, "--reads", "200", "--class", "ssd"];
     let is_right = |error: &dyn Fn(&str) -> f64| error("mean") < 0.15 && error("p90") < 0.3;
     let Some(report) = fitted(&disks, &words, (medium, &keys), is_right) else { return };
-    assert_eq!(writes(&disks, "drive"), 0.0);
+    assert_eq!(disks.writes("drive"), 0.0);
     assert!(report["depths"].as_array().unwrap().is_empty(), "a virtual disk has batches, and no queue");
     let text = std::fs::read_to_string(disks.path("mine.toml")).unwrap();
     assert!(text.contains("virtual disk of fsage") && text.contains("#   program_ns = 700000"), "{text}");
-    disks.up("again", "2GiB", "mine.toml", "model");
+    up(&disks, "again", "2GiB", "mine.toml", "model");
 }
 
 #[test]
 fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
-    let Some(disks) = Disks::new() else { return };
-    let device = disks.up("small", "300MiB", "ssd,condition=filled", "model");
+    let Some((_alone, disks)) = alone() else { return };
+    let device = up(&disks, "small", "300MiB", "ssd,condition=filled", "model");
     std::fs::write(disks.path("old.toml"), "kept").unwrap();
     std::fs::write(disks.path("holes"), "").unwrap();
     let holes = std::fs::File::options().write(true).open(disks.path("holes")).unwrap();
@@ -203,6 +152,7 @@ fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
         let right = output.status.code() == Some(code) && error.contains(said);
         assert!(right, "{words:?}: {:?} {error}", output.status);
         assert!(!disks.path("new.toml").exists(), "{words:?}");
+        assert!(error.contains("hint: ") && !error.contains("hints failed"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(disks.path("old.toml")).unwrap(), "kept");
     // In model time the times are the model's, to the nanosecond.

@@ -2,50 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
+#[path = "support/disks.rs"]
+mod disks;
 mod support;
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
 
+use disks::Disks;
 use serde_json::Value;
-use support::Scratch;
-
-/// A runtime folder of its own, in which disks are by name; all of them go with it.
-struct Disks {
-    scratch: Scratch,
-}
-
-impl Disks {
-    fn new() -> Option<Self> {
-        (support::can_mount() && support::can_serve_disks()).then(|| Self { scratch: Scratch::new() })
-    }
-
-    fn output(&self, words: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_fsage"))
-            .args(words)
-            .env("FSAGE_AGENT", support::agent())
-            .env("FSAGE_RUNTIME_DIR", self.scratch.path().join("runtime"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    fn json(&self, words: &[&str]) -> Value {
-        let output = self.output(&[words, &["--json"]].concat());
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
-impl Drop for Disks {
-    fn drop(&mut self) {
-        let names =
-            std::fs::read_dir(self.scratch.path().join("runtime/disks")).into_iter().flatten().flatten();
-        for name in names {
-            let _ = self.output(&["disk", "down", &name.file_name().to_string_lossy()]);
-        }
-    }
-}
 
 fn boundaries(report: &Value) -> Vec<u64> {
     let all = report["answer"]["boundaries"].as_array().unwrap_or_else(|| panic!("{report}"));
@@ -56,10 +20,9 @@ fn boundaries(report: &Value) -> Vec<u64> {
 fn a_modelled_card_has_the_geometry_it_was_given_and_is_not_written_to() {
     let Some(disks) = Disks::new() else { return };
     for (name, time) in [("real", "real"), ("model", "model")] {
-        let up =
-            ["disk", "up", name, "--size", "2GiB", "--medium", "sd", "--time", time, "--block-bytes", "512"];
-        let record = disks.json(&up);
-        let report = disks.json(&["device", "probe", record["device"].as_str().unwrap()]);
+        let device =
+            disks.up(name, &["--size", "2GiB", "--medium", "sd", "--time", time, "--block-bytes", "512"]);
+        let report = disks.json(&["device", "probe", &device]);
         let geometry = [8 << 10, 16 << 10, 4 << 20];
         if time == "model" {
             assert_eq!(boundaries(&report), geometry, "{report}");
@@ -70,18 +33,15 @@ fn a_modelled_card_has_the_geometry_it_was_given_and_is_not_written_to() {
             // Replies come as late as the host is busy, which hides what costs little; what is found is right.
             assert!(boundaries(&report).iter().all(|found| geometry.contains(found)), "{report}");
         }
-        let stat = disks.json(&["disk", "stat", name]);
-        let counters = stat["counters"].as_array().unwrap();
-        let writes = counters.iter().find(|counter| counter["name"] == "writes").unwrap();
-        assert_eq!(writes["value"], 0.0, "{stat}");
+        assert!(disks.writes(name).abs() < 0.5);
     }
 }
 
 #[test]
 fn memory_behind_a_disk_shows_no_geometry_and_says_so() {
     let Some(disks) = Disks::new() else { return };
-    let record = disks.json(&["disk", "up", "plain", "--size", "1GiB", "--medium", "ram"]);
-    let device = record["device"].as_str().unwrap();
+    let device = disks.up("plain", &["--size", "1GiB", "--medium", "ram"]);
+    let device = device.as_str();
     let report = disks.json(&["device", "probe", device, "--triples", "30"]);
     assert_eq!(
         (&report["answer"], &report["no_answer"]["reason"]),

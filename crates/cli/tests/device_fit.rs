@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
+#[path = "support/noise.rs"]
+mod noise;
+
 use fsage_analysis::device_fit::held_out::{HeldOut, Priced, errors};
 use fsage_analysis::device_fit::plan::{self, Plan, Subject};
 use fsage_analysis::device_fit::{Fit, FitError, hdd, ssd};
@@ -12,6 +15,7 @@ use fsage_disk::request::{Operation, Request};
 use fsage_model::medium::{MediumSpec, Parameters};
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::timed_read::{ReadRun, ReadTimes, RunTimes};
+use noise::Noise;
 
 /// What the host adds to every answer.
 #[derive(Debug, Clone, Copy)]
@@ -29,24 +33,11 @@ const LATER_NS: u64 = 10_000_000_000_000;
 
 const QUIET: Host = Host { least: 4e3, deviation: 3e3, late: 0.005 };
 
-/// Random numbers from a seed (SplitMix64, Steele, Lea & Flood 2014).
-struct Noise(u64);
-
-impl Noise {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        as_f64((mixed ^ mixed >> 31) >> 11) / as_f64(1 << 53)
-    }
-
-    /// How late an answer is, in ns.
-    fn late(&mut self, host: Host) -> u64 {
-        // Irwin & Hall: twelve uniform numbers less six are nearly normal.
-        let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
-        let late = if self.uniform() < host.late { 3e6 } else { 0.0 };
-        to_u64(host.least + host.deviation * normal.abs() + late)
-    }
+/// How late an answer is, in ns.
+fn late(noise: &mut Noise, host: Host) -> u64 {
+    let normal = noise.normal();
+    let late = if noise.uniform() < host.late { 3e6 } else { 0.0 };
+    to_u64(host.least + host.deviation * normal.abs() + late)
 }
 
 /// Times of the runs on a drive, from a moment on. Readers ask again when they are answered, and time passes meanwhile, as on a real one.
@@ -62,7 +53,7 @@ fn timed(drive: &mut Partition, plan: &Plan, host: Host, seed: u64, mut now_ns: 
             let request = Request::new(Operation::Read, read.offset_bytes, u64::from(read.length_bytes));
             let mut done_ns = [asked_ns];
             drive.serve(asked_ns, &[request], &mut done_ns);
-            readers[next] = done_ns[0] + noise.late(host);
+            readers[next] = done_ns[0] + late(&mut noise, host);
             run.asked_ns.push(asked_ns);
             run.answered_ns.push(readers[next]);
         }

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
+#[path = "support/noise.rs"]
+mod noise;
+
 use fsage_analysis::geometry::{Geometry, NoAnswer, judge, rows};
 use fsage_disk::media::{Model as _, Resolve as _};
 use fsage_disk::request::{Operation, Request};
@@ -10,6 +13,7 @@ use fsage_engine::geometry::{empty, plan, time};
 use fsage_model::geometry::{BoundarySpec, BoundaryTimes};
 use fsage_model::medium::MediumSpec;
 use fsage_model::quantity::{as_f64, to_u64};
+use noise::Noise;
 
 const SIZE_BYTES: u64 = 8 << 30;
 
@@ -21,23 +25,6 @@ const CARDS: [(&str, u64, u64, u64); 5] = [
     ("sd,unit_bytes=8388608,page_bytes=4096,planes=4", 4096, 4, 8 << 20),
     ("sd,unit_bytes=1048576,page_bytes=8192,planes=1", 8192, 1, 1 << 20),
 ];
-
-/// Normal noise from a seed (Irwin & Hall: twelve uniform numbers less six).
-struct Noise(u64);
-
-impl Noise {
-    fn uniform(&mut self) -> f64 {
-        // SplitMix64 (Steele, Lea & Flood 2014).
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        as_f64((mixed ^ mixed >> 31) >> 11) / as_f64(1 << 53)
-    }
-
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-    }
-}
 
 /// One test of a card whose times vary by `deviation` of themselves; `outliers` of them take three times as long.
 fn probe(medium: &str, seed: u64, deviation: f64, outliers: f64) -> Result<Geometry, NoAnswer> {

@@ -24,7 +24,7 @@ pub fn plural(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(value), if value == 1 { one } else { many })
 }
 
-/// Three significant digits, never scientific from 0.001 up; `–` for what is not a number.
+/// Three significant digits, two where it is below 1, never scientific from 0.001 up; `–` for what is not a number.
 #[must_use]
 pub fn significant(value: f64) -> String {
     let size = value.abs();
@@ -37,8 +37,10 @@ pub fn significant(value: f64) -> String {
         format!("{value:.0}")
     } else if size >= 9.995 {
         format!("{value:.1}")
-    } else if size >= 0.001 || size == 0.0 {
+    } else if size >= 0.01 || size == 0.0 {
         format!("{value:.2}")
+    } else if size >= 0.001 {
+        format!("{value:.4}")
     } else {
         format!("{value:.1e}")
     }
@@ -119,6 +121,7 @@ mod tests {
         assert_eq!([999_900.0, 90e9, 125e9].map(duration), ["1.00 ms", "90.0 s", "2 min 5 s"]);
         assert_eq!([7300e9, -7300e9, f64::NAN].map(duration), ["2 h 1 min", "−2 h 1 min", "– ns"]);
         assert_eq!([0.000_12, f64::NAN, -1234.0].map(significant), ["1.2e-4", "–", "−1,234"]);
+        assert_eq!([0.0, 0.001, 0.004_96, 0.01].map(significant), ["0.00", "0.0010", "0.0050", "0.01"]);
         assert_eq!([0.8, 0.925, 0.4499].map(percent), ["80 %", "92.5 %", "45.0 %"]);
         assert_eq!([3.21, 12_345.4].map(rate), ["3.2/s", "12,345/s"]);
     }

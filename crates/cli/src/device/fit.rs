@@ -18,7 +18,7 @@ use fsage_model::timed_read::{ReadTimes, Readable};
 use fsage_sys::new_file::{NewFile, Readers};
 use serde::Serialize;
 
-use super::fitted;
+use super::{fitted, unreadable};
 use crate::progress::Progress;
 use crate::report::unwritten;
 use crate::session;
@@ -98,7 +98,8 @@ pub(super) struct FitReport {
 /// Does it.
 pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let file = output(&args.output)?;
-    let readable = session::ask(call::ReadableHints { path: args.device.clone() })?;
+    let hints = session::ask(call::ReadableHints { path: args.device.clone() });
+    let readable = hints.map_err(|problem| unreadable(&args.device, problem))?;
     let class = args.class.unwrap_or_else(|| class(&readable));
     let preset = preset(args.preset.as_deref(), class, &readable)?;
     let refused = |error: FitError| refused(&args.device, &error);

@@ -4,6 +4,8 @@ mod fit;
 mod fitted;
 mod probe;
 
+use std::path::Path;
+
 use clap::Subcommand;
 use fsage_model::problem::Problem;
 
@@ -27,4 +29,11 @@ pub(crate) fn run(command: &DeviceCommand, terminal: &Terminal) -> Result<u8, Pr
         DeviceCommand::Probe(args) => probe::run(args, terminal),
         DeviceCommand::Fit(args) => fit::run(args, terminal),
     }
+}
+
+/// Why a device cannot be read, as the user asked for it, with a next step.
+fn unreadable(device: &Path, problem: Problem) -> Problem {
+    let next = "name a block device (`lsblk` lists them); reading one needs root";
+    let hint = problem.hint.or_else(|| Some(next.to_owned()));
+    Problem { message: format!("cannot read {}", device.display()), hint, ..problem }
 }

@@ -13,6 +13,7 @@ use fsage_model::protocol::call;
 use fsage_model::size::Bytes;
 use serde::Serialize;
 
+use super::unreadable;
 use crate::progress::Progress;
 use crate::session;
 use crate::terminal::Terminal;
@@ -118,7 +119,8 @@ pub(super) fn run(args: &ProbeArgs, terminal: &Terminal) -> Result<u8, Problem> 
 }
 
 fn measured(device: &Path, args: &ProbeArgs, terminal: &Terminal) -> Result<ProbeReport, Problem> {
-    let hints = session::ask(call::DeviceHints { device: device.to_path_buf() })?;
+    let hints = session::ask(call::DeviceHints { device: device.to_path_buf() })
+        .map_err(|problem| unreadable(device, problem))?;
     // What does not fit is no block either.
     let block = args.block_size.map(|size| u32::try_from(size.0).unwrap_or(u32::MAX));
     let spec = BoundarySpec::new(hints.size_bytes, hints.sector_bytes, block, args.triples, args.seed)

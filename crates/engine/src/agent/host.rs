@@ -88,23 +88,24 @@ handlers! { task:
     SettleDevice { device, directory } =>
         task.agent.held.used::<_, HostError>(&device, |_| settle::settle(&device, directory.as_deref()))?;
     ReadBoundaries { device, spec } => {
-        let (mut sink, started) = (EventSink::of(task), Instant::now());
-        let mut progress = |done, all| {
-            let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            sink.progress(done, elapsed_ns, Some(share(done, all)), "reads");
-        };
+        let mut progress = reads(task);
         task.agent.with_control(|control| geometry::read_boundaries(&device, &spec, control, &mut progress))?
     };
     ReadableHints { path } => timed_read::hints(&path)?;
     TimeReads { path, spec } => {
-        let (mut sink, started) = (EventSink::of(task), Instant::now());
-        let mut progress = |done, all| {
-            let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            sink.progress(done, elapsed_ns, Some(share(done, all)), "reads");
-        };
+        let mut progress = reads(task);
         task.agent.with_control(|control| timed_read::time(&path, &spec, control, &mut progress))?
     };
     DeviceBytes { directory } => Device::under(&directory).as_ref().and_then(Device::bytes);
+}
+
+/// Tells how many of all reads are done.
+fn reads(task: &Task<'_>) -> impl FnMut(u64, u64) {
+    let (mut sink, started) = (EventSink::of(task), Instant::now());
+    move |done, all| {
+        let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        sink.progress(done, elapsed_ns, Some(share(done, all)), "reads");
+    }
 }
 
 /// Makes a file, which can take long: sends how far it is, and ends it when that is asked.

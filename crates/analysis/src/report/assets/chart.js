@@ -118,7 +118,7 @@ fsage.bucket = (power) => {
   return `${2 ** (power % 10)} ${units[Math.floor(power / 10)] ?? "?"}`;
 };
 
-// Numbers as the rest of the page has them (crates/model/src/number.rs): thousands by commas, three significant digits.
+// Numbers as the rest of the page has them (crates/model/src/number.rs): thousands by commas, three significant digits, two below 1.
 fsage.grouped = (value) => Math.round(value).toLocaleString("en");
 
 fsage.significant = (value) => {
@@ -126,7 +126,7 @@ fsage.significant = (value) => {
   const size = Math.abs(value);
   if (size >= 999.5) return fsage.grouped(value);
   if (size !== 0 && size < 0.001) return value.toExponential(1);
-  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.01 || size === 0 ? 2 : 4);
 };
 
 // On axes and in counts: whole numbers without decimals.

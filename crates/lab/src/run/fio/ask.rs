@@ -46,6 +46,10 @@ pub(in crate::run) fn ask(
     Ok(answer.map_err(FioError::from)?)
 }
 
+/// What a dry run says before commands whose sizes follow from the volume's.
+pub(in crate::run) const SIZES: &str =
+    "# sizes follow from the volume's, which is known when it is there; 1 MiB stands for each";
+
 /// A command as a shell would read it.
 pub(in crate::run) fn line(argv: Vec<String>) -> String {
     Invocation::new(argv, String::new(), Duration::ZERO).to_string()

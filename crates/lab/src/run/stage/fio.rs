@@ -83,11 +83,10 @@ impl Stage for FioStage {
         if self.job.is_some() {
             return own::describe(self, point, seed);
         }
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.size.is_none().then(|| ask::SIZES.to_owned()).into_iter().collect();
         let times = times(self);
         let points = ordered(self.points(), seed);
         for files in groups(&points) {
-            // The size of a device is known when it is there.
             let ground = if point.starts_with("/dev") {
                 Ground::Device(point.display().to_string())
             } else {

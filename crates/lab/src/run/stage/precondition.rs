@@ -61,10 +61,10 @@ impl Stage for PreconditionStage {
     }
 
     fn describe(&self, device: &Path, seed: u64) -> Vec<String> {
-        // The size of a device is known when it is there.
         let place = place_of(device, PASS_BLOCK);
         let passes = (0..self.fills).map(|_| line(place.layout(true, seed)));
-        passes.chain([line(place.words(&self.point(), self.times(), seed))]).collect()
+        let random = line(place.words(&self.point(), self.times(), seed));
+        [ask::SIZES.to_owned()].into_iter().chain(passes).chain([random]).collect()
     }
 
     fn is_before_mkfs(&self) -> bool {
@@ -253,11 +253,12 @@ mod tests {
     #[test]
     fn the_commands_fill_as_often_as_asked_and_leave_the_ends_alone() {
         let stage: PreconditionStage = serde_json::from_str(r#"{"fills": 3, "runtime": 20}"#).unwrap();
-        let lines = stage.describe(Path::new("/dev/sdx"), 7);
-        assert_eq!(lines.len(), 4);
+        let said = stage.describe(Path::new("/dev/sdx"), 7);
+        let (sizes, lines) = said.split_first().unwrap();
+        assert!(lines.len() == 4 && sizes.starts_with("# sizes follow"), "{said:?}");
         assert!(lines[..3].iter().all(|line| line.contains("--rw=write")), "{lines:?}");
         assert!(lines[3].contains("--rw=randwrite") && lines[3].contains("--runtime=20000ms"), "{lines:?}");
-        for line in &lines {
+        for line in lines {
             let named = line.contains("--filename=/dev/sdx") && line.contains("--offset=4194304");
             assert!(named && line.contains("--allow_file_create=0"), "{line}");
         }

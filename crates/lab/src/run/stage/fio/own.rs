@@ -17,7 +17,7 @@ use super::{GRACE, Run, SLOWEST};
 use crate::measure::{Job, JobError, Length};
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
-use crate::run::fio::ask::line;
+use crate::run::fio::ask::{self, line};
 use crate::run::fio::job::Ground;
 use crate::run::stage::StageContext;
 
@@ -88,9 +88,10 @@ fn argv(stage: &FioStage, job: &Job, (folder, bytes): (&str, u64), seed: u64) ->
 /// What a dry run prints; of a job that cannot be read nothing.
 pub(super) fn describe(stage: &FioStage, point: &Path, seed: u64) -> Vec<String> {
     let folder = point.join(&stage.name).join("fsage-measure").display().to_string();
-    // The size of a volume is known when it is there.
     let bytes = stage.size.map_or(1 << 20, |size| size.0);
-    read(stage).into_iter().map(|job| line(argv(stage, &job, (&folder, bytes), seed))).collect()
+    let sizes = stage.size.is_none().then(|| ask::SIZES.to_owned());
+    let own = read(stage).into_iter().map(|job| line(argv(stage, &job, (&folder, bytes), seed)));
+    own.flat_map(|own| sizes.clone().into_iter().chain([own])).collect()
 }
 
 #[cfg(test)]
