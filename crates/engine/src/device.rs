@@ -82,20 +82,27 @@ impl Device {
     /// gone is quiet.
     #[must_use]
     pub fn settle(&self) -> bool {
-        self.settle_within(PATIENCE)
+        self.settle_for(QUIET)
     }
 
-    fn settle_within(&self, patience: Duration) -> bool {
+    /// As [`Self::settle`], with another time in which nothing is asked for.
+    #[must_use]
+    pub fn settle_for(&self, quiet: Duration) -> bool {
+        self.settle_within(quiet, PATIENCE)
+    }
+
+    fn settle_within(&self, quiet: Duration, patience: Duration) -> bool {
+        let reading = READING.min(quiet / 5);
         let started = Instant::now();
         let mut seen = self.activity();
         let mut since = started;
         loop {
-            std::thread::sleep(READING);
+            std::thread::sleep(reading);
             let now = self.activity();
             if now != seen || now.iter().any(|one| one.under_way > 0) {
                 since = Instant::now();
             }
-            if since.elapsed() >= QUIET {
+            if since.elapsed() >= quiet {
                 return true;
             }
             if started.elapsed() >= patience {
@@ -263,8 +270,10 @@ mod tests {
         let device = Device { stat: vec![stat.clone()] };
         let started = Instant::now();
         assert!(device.settle() && started.elapsed() >= QUIET);
+        let (started, short) = (Instant::now(), Duration::from_millis(10));
+        assert!(device.settle_for(short) && started.elapsed() >= short);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| device.settle_within(4 * QUIET));
+            let waiting = scope.spawn(|| device.settle_within(QUIET, 4 * QUIET));
             let mut reads = 0;
             while !waiting.is_finished() {
                 reads += 1;

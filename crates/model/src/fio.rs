@@ -238,7 +238,7 @@ pub struct Settled {
     pub flush_ns: u64,
     /// Nanoseconds until the device was quiet, those before included.
     pub elapsed_ns: u64,
-    /// Whether it was quiet: nothing under way, and nothing asked for 50 ms. False where it was not within 5 s.
+    /// Whether it was quiet: nothing under way, and nothing asked for 10 to 50 ms. False where it was not within 5 s.
     pub quiet: bool,
 }
 

@@ -85,8 +85,10 @@ handlers! { task:
         task.agent.held.expect(&device)?;
         wear::read(&device, &task.agent.children)?
     };
-    SettleDevice { device, directory } =>
-        task.agent.held.used::<_, HostError>(&device, |_| settle::settle(&device, directory.as_deref()))?;
+    SettleDevice { device, directory, quiet_ms } => {
+        let quiet = Duration::from_millis(quiet_ms);
+        task.agent.held.used::<_, HostError>(&device, |_| settle::settle(&device, directory.as_deref(), quiet))?
+    };
     ReadBoundaries { device, spec } => {
         let mut progress = reads(task);
         task.agent.with_control(|control| geometry::read_boundaries(&device, &spec, control, &mut progress))?

@@ -13,6 +13,9 @@ use crate::tools::ToolError;
 use crate::tools::fio::FioOutputError;
 use crate::tools::fio::plus::OLDEST;
 
+/// How long a device has to be quiet, at most, before it counts as at rest, in milliseconds.
+pub(super) const LONGEST_QUIET_MS: u64 = 50;
+
 /// Why a point cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FioError {

@@ -8,6 +8,7 @@ use fsage_model::study::VolumeSpec;
 use fsage_model::wear::{StageWear, WearReading};
 
 use super::error::TrialError;
+use super::fio::LONGEST_QUIET_MS;
 use super::stage::StageContext;
 use super::trial_volume::TrialVolume;
 
@@ -39,7 +40,7 @@ pub(super) fn after(
         context.wear.push(StageWear { stage, before, after });
         return Ok(());
     }
-    place.settle(context)?;
+    place.settle(LONGEST_QUIET_MS, context)?;
     // A copy may have taken the volume's place: another device has other counters.
     let after = self::before(place, context)?.filter(|after| after.is_of_same(&before));
     context.wear.push(StageWear { stage: stage.to_owned(), before, after: after.unwrap_or_default() });

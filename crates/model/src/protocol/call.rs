@@ -161,8 +161,8 @@ calls! {
     /// hardware of its own; a disk that does not tell is a reading with the reason.
     WearCounters { device: PathBuf } -> Option<crate::wear::WearReading>;
     /// Write back what is dirty: the file system mounted at `directory`, where there is one, then the caches of the
-    /// device, which is held; and wait until the device is quiet.
-    SettleDevice { device: PathBuf, directory: Option<PathBuf> } -> crate::fio::Settled;
+    /// device, which is held; and wait until nothing was asked of the device for `quiet_ms`, at most 5 s.
+    SettleDevice { device: PathBuf, directory: Option<PathBuf>, quiet_ms: u64 } -> crate::fio::Settled;
     /// Time reads around the boundaries of a block device, with `Event::Progress`. Nothing is written. `Stop` ends it
     /// with a failure.
     ReadBoundaries { device: PathBuf, spec: crate::geometry::BoundarySpec } -> crate::geometry::BoundaryTimes;

@@ -68,7 +68,7 @@ fn percentiles(found: &Percentiles) -> Option<Markup> {
     let (loads, sizes) = (found.loads(), found.sizes());
     let sizes: Vec<(String, String)> =
         sizes.into_iter().map(|bs| (bs.to_string(), whole_bytes(bs))).collect();
-    let band = "The shaded band is the interval over repeats at each percentile.";
+    let band = "The shaded band is the interval over repeats at each percentile by itself, not of the curve as a whole.";
     let note = if found.has_intervals() { band } else { "" };
     (!loads.is_empty()).then(|| {
         figure(&Figure {

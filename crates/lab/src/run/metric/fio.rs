@@ -52,13 +52,16 @@ fn point<P: Display>(list: &mut List<'_>, result: &FioResult<P>) {
     for (direction, found) in [("read", &result.read), ("write", &result.write)] {
         if found.operations > 0 {
             let FioLatency { p50_ns, p99_ns, p999_ns, max_ns, .. } = *found;
-            for (statistic, value) in [
-                (metric::P50_NS, p50_ns),
-                (metric::P99_NS, p99_ns),
-                (metric::P999_NS, p999_ns),
-                (metric::MAX_NS, max_ns),
+            // A percentile beyond which no operation lies is the largest latency by another name.
+            for (statistic, value, operations) in [
+                (metric::P50_NS, p50_ns, 1),
+                (metric::P99_NS, p99_ns, 100),
+                (metric::P999_NS, p999_ns, 1000),
+                (metric::MAX_NS, max_ns, 1),
             ] {
-                one(&format!("{direction}_{statistic}"), "ns", value, WORSE);
+                if found.operations >= operations {
+                    one(&format!("{direction}_{statistic}"), "ns", value, WORSE);
+                }
             }
         }
     }
@@ -119,7 +122,9 @@ mod tests {
         let metrics = super::super::all(&[StageRecord::Fio(Box::new(record))]);
         let iops = metrics.iter().find(|metric| metric.name == "job-own.iops").unwrap();
         assert_eq!((iops.samples[0], iops.unit.as_str()), (50.0, "1/s"));
-        assert!(metrics.iter().any(|metric| metric.name == "job-own.read_p99_ns"));
+        let has = |name: &str| metrics.iter().any(|metric| metric.name == name);
+        assert!(has("job-own.read_p99_ns") && has("job-own.read_max_ns"));
+        assert!(!has("job-own.read_p999_ns"), "it would be the largest of 100");
     }
 
     #[test]

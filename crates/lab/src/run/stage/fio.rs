@@ -24,7 +24,7 @@ use fsage_model::study::FioStage;
 use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
 use crate::run::error::TrialError;
-use crate::run::fio::FioError;
+use crate::run::fio::{FioError, LONGEST_QUIET_MS};
 use crate::run::fio::ask::{self, Limits, line};
 use crate::run::fio::job::{Ground, Place, Times};
 use crate::run::fio::kept::Kept;
@@ -320,7 +320,7 @@ impl Run<'_> {
     /// Writes back what came before, so that it does not fall into the point, and waits until the device is quiet. Before a
     /// point without direct I/O the caches are dropped as well.
     fn settle(&self, direct: bool, context: &mut StageContext<'_>) -> Result<Settled, TrialError> {
-        let settled = self.place.settle(context)?;
+        let settled = self.place.settle(quiet_ms(self.stage.runtime), context)?;
         if !direct {
             context.session.call(call::DropCaches)?;
         }
@@ -425,6 +425,12 @@ fn times(stage: &FioStage) -> Times {
     Times { runtime_ms: ms(stage.runtime), ramp_ms: ms(stage.ramp) }
 }
 
+/// How long a device has to be quiet before a point: a hundredth of the point's time, so that short points are not mostly
+/// waiting, at least 10 ms and at most 50.
+fn quiet_ms(runtime_s: f64) -> u64 {
+    to_u64(runtime_s * 10.0).clamp(10, LONGEST_QUIET_MS)
+}
+
 /// Points in an order that the seed shuffles, those of one number of files together.
 fn ordered(mut points: Vec<FioPoint>, seed: u64) -> Vec<FioPoint> {
     points.sort_by_cached_key(|point| {
@@ -476,6 +482,11 @@ mod tests {
         assert!(one == same && one != other && one != stage.points());
         assert_eq!(groups(&one).len(), 3);
         assert!(one.chunks(6).all(|group| group.iter().all(|point| point.files == group[0].files)));
+    }
+
+    #[test]
+    fn a_short_point_is_not_waited_for_as_long_as_a_long_one() {
+        assert_eq!([0.5, 1.0, 2.5, 5.0, 60.0].map(quiet_ms), [10, 10, 25, 50, 50]);
     }
 
     #[test]
