@@ -165,9 +165,17 @@ impl TrialVolume {
 
     /// Writes back what is dirty of it, has its device empty its cache, and waits until nothing was asked of that for
     /// `quiet_ms`.
-    pub(super) fn settle(&self, quiet_ms: u64, context: &mut StageContext<'_>) -> Result<Settled, TrialError> {
+    pub(super) fn settle(
+        &self,
+        quiet_ms: u64,
+        context: &mut StageContext<'_>,
+    ) -> Result<Settled, TrialError> {
         let directory = self.mounted.is_some().then(|| self.point.clone());
-        Ok(context.session.call(call::SettleDevice { device: self.device().to_owned(), directory, quiet_ms })?)
+        Ok(context.session.call(call::SettleDevice {
+            device: self.device().to_owned(),
+            directory,
+            quiet_ms,
+        })?)
     }
 
     /// Unmounts and checks it, and gives the verdict in words.

@@ -109,8 +109,12 @@ mod tests {
         let said = preconditioning(&taken);
         assert!(said.starts_with("1 sequential pass, random writes not steady after"), "{said}");
         assert!(said.ends_with("; by trial abc, 2026-01-01T00:00:00Z"), "{said}");
-        let continued =
-            PreconditionRecord { taken_from: None, continues: Some("abc".to_owned()), earlier_bytes: 1 << 30, ..taken };
+        let continued = PreconditionRecord {
+            taken_from: None,
+            continues: Some("abc".to_owned()),
+            earlier_bytes: 1 << 30,
+            ..taken
+        };
         let said = preconditioning(&continued);
         assert!(said.ends_with("; continues trial abc, after 1 GiB at random"), "{said}");
     }

@@ -145,8 +145,10 @@ fn a_maximum_needs_six_loads_and_a_measured_fall() {
     assert!(!four.into_iter().any(has_peak));
     // A law whose maximum, at 10, is the second largest load, and beyond which little was measured.
     let truth: Truth = [1000.0, 0.02, 0.0098];
-    let short = (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 3, 4, 6, 8], &|load| law(truth, load)))).count();
-    let long = (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 4, 8, 16, 32], &|load| law(truth, load)))).count();
+    let short =
+        (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 3, 4, 6, 8], &|load| law(truth, load)))).count();
+    let long =
+        (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 4, 8, 16, 32], &|load| law(truth, load)))).count();
     assert!(short < 10 && long > 190, "{short}, {long} of 200");
 }
 

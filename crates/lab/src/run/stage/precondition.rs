@@ -239,7 +239,9 @@ fn not_steady(stage: &PreconditionStage, record: &PreconditionRecord, bytes: u64
         let (name, runtime, wrote) = (&stage.name, stage.runtime, record.random_bytes());
         if wrote < bytes {
             let (wrote, bytes) = (Bytes(wrote), Bytes(bytes));
-            return format!("stage {name}: random writes of {runtime} s wrote {wrote} of {bytes}, too little to be steady");
+            return format!(
+                "stage {name}: random writes of {runtime} s wrote {wrote} of {bytes}, too little to be steady"
+            );
         }
         format!("stage {name}: random writes were not steady after {runtime} s")
     };

@@ -21,7 +21,8 @@ pub(super) fn cpu_bound(result: &FioResult) -> Option<Warning> {
     let threads = result.runtime_ns.saturating_mul(u64::from(result.point.jobs()));
     let busy = share(result.user_ns.saturating_add(result.system_ns), threads);
     (busy >= CPU_BOUND).then(|| {
-        let message = format!("{}: fio's threads were on the CPU for {:.0} % of the time", result.point, busy * 100.0);
+        let message =
+            format!("{}: fio's threads were on the CPU for {:.0} % of the time", result.point, busy * 100.0);
         Warning { kind: WarningKind::CpuBound, message }
     })
 }
@@ -82,7 +83,8 @@ mod tests {
 
     #[test]
     fn threads_are_bound_by_the_cpu_when_all_of_them_are() {
-        let one = FioResult { user_ns: 300_000, system_ns: 600_000, ..result(point(r#"{"rw": "randread"}"#)) };
+        let one =
+            FioResult { user_ns: 300_000, system_ns: 600_000, ..result(point(r#"{"rw": "randread"}"#)) };
         let said = cpu_bound(&one).unwrap();
         assert_eq!(said.kind, WarningKind::CpuBound);
         assert!(said.message.ends_with("on the CPU for 90 % of the time"), "{}", said.message);
