@@ -59,6 +59,8 @@ fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
             if host.memory_bytes > 0 { whole_bytes(host.memory_bytes) } else { String::new() },
         ),
         ("device".to_owned(), record.device.model.clone()),
+        ("serial number of the device".to_owned(), record.device.serial.clone()),
+        ("preconditioning of the device".to_owned(), preconditioning(record).to_owned()),
         ("version of fsage".to_owned(), record.program.clone()),
     ];
     // Of the host's programs only those that make or measure something.
@@ -67,6 +69,17 @@ fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
     facts.extend(tools.map(|(name, version)| (name.clone(), version.clone())));
     facts.retain(|(_, value)| !value.is_empty());
     facts
+}
+
+/// Whether the device was preconditioned, and came to its steady state.
+fn preconditioning(record: &TrialRecord<StageTree>) -> &'static str {
+    let stages = record.spec.get("stage").and_then(Value::as_array).into_iter().flatten();
+    let mut kinds = stages.filter_map(|stage| stage.get("kind"));
+    if !kinds.any(|kind| kind == "precondition") {
+        return "none";
+    }
+    let unsteady = record.warnings.iter().any(|warning| warning.kind == WarningKind::NotSteady);
+    if unsteady { "not steady" } else { "steady" }
 }
 
 /// What a side selects: a store, or the trials of one that have certain values.
@@ -201,5 +214,35 @@ fn walk(path: &str, value: &Value, keys: &mut Vec<String>) {
             }
         }
         _ => keys.push(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(fields: Value) -> TrialRecord<StageTree> {
+        let mut whole = json!({"version": 5, "id": "x", "status": "complete"});
+        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(whole).unwrap()
+    }
+
+    #[test]
+    fn a_device_is_told_of_by_its_serial_number_and_what_was_done_to_it() {
+        let fact = |record: &TrialRecord<StageTree>, wanted: &str| {
+            ran(record).into_iter().find(|(what, _)| what == wanted).map(|(_, value)| value)
+        };
+        let preconditioning = |fields: Value| fact(&record(fields), "preconditioning of the device").unwrap();
+        let stages = json!({"stage": [{"kind": "precondition"}, {"kind": "fio"}]});
+        let warnings = json!([{"kind": "not-steady", "message": "m"}]);
+        assert_eq!(preconditioning(json!({})), "none");
+        assert_eq!(preconditioning(json!({"spec": {"stage": [{"kind": "fio"}]}})), "none");
+        assert_eq!(preconditioning(json!({"spec": stages})), "steady");
+        assert_eq!(preconditioning(json!({"spec": stages, "warnings": warnings})), "not steady");
+        let known = record(json!({"device": {"path": "/dev/sdx", "serial": "S1"}}));
+        assert_eq!(fact(&known, "serial number of the device").as_deref(), Some("S1"));
+        assert_eq!(fact(&record(json!({})), "serial number of the device"), None);
     }
 }
