@@ -284,7 +284,8 @@ impl FioEnd {
     }
 }
 
-/// Completion latency of one direction, in nanoseconds; zeros without operations.
+/// Latency of one direction in nanoseconds, from submission on (of job files, and in records from before this was kept, of
+/// completion alone); zeros without operations.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FioLatency {
     /// Operations.
@@ -321,7 +322,7 @@ pub struct FioResult<P = FioPoint> {
     pub read: FioLatency,
     /// Writes.
     pub write: FioLatency,
-    /// Percentiles of the completion latency of reads, in rising order; empty in records from before they were kept.
+    /// Percentiles of the latency of reads, in rising order; empty in records from before they were kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_percentiles: Vec<LatencyAt>,
     /// The same of writes.
@@ -387,7 +388,7 @@ impl<P> FioResult<P> {
         }
     }
 
-    /// Mean completion latency over both directions.
+    /// Mean latency over both directions.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         let part = |one: &FioLatency| one.mean_ns * as_f64(one.operations);

@@ -31,7 +31,7 @@ pub struct Measured {
     pub iops: Estimate,
     /// Bytes per second.
     pub bandwidth: Option<f64>,
-    /// Mean completion latency in nanoseconds.
+    /// Mean latency in nanoseconds.
     pub mean_ns: Option<f64>,
     /// Median of reads, or where there are none of writes.
     pub p50_ns: Option<f64>,

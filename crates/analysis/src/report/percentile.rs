@@ -1,4 +1,4 @@
-//! Percentile curves of the completion latency of fio's points.
+//! Percentile curves of the latency of fio's points.
 //!
 //! Each repeat has its own percentiles, from fio's histogram; a curve is their geometric mean at each percentile, with
 //! the interval of the one estimator: repeats are the units, not operations, of which there are many in each.

@@ -13,7 +13,7 @@ pub struct Point {
     pub point: FioPoint,
     /// Whether it ended steady.
     pub steady: bool,
-    /// Percentiles of the completion latency of reads; none in old records.
+    /// Percentiles of the latency of reads; none in old records.
     pub read: Vec<LatencyAt>,
     /// The same of writes.
     pub write: Vec<LatencyAt>,

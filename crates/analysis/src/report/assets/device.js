@@ -162,7 +162,7 @@ fsage.charts.device_percentiles = {
     const ticks = [0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999];
     const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
       { title: { text: "percentile", standoff: 8 }, type: "log", tickvals: ticks.map(this.place), ticktext: ticks.map(String) },
-      { title: { text: "completion latency (µs)", standoff: 8 }, type: "log", ...fsage.decades({}) },
+      { title: { text: "latency (µs)", standoff: 8 }, type: "log", ...fsage.decades({}) },
       panels);
     const height = rows * 340 + 130;
     const legend = { ...fsage.legend, y: 1 - 28 / height };

@@ -55,7 +55,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             how_to_read: "each line joins the points of one file system and block size from the lowest to the highest load (depth times jobs); where it \
                           turns upwards the device is saturated, and more requests at once only wait longer. Both axes are logarithmic.",
             controls: select("load", "load", &loads, 0),
-            note: "Latency is fio's mean completion latency over reads and writes.",
+            note: "Latency is the mean over reads and writes, from submission on.",
         }))
         @if let Some(chart) = percentiles(content.percentiles) { (chart) }
         @if let Some(fits) = scaling::fits(content) { (fits) }
@@ -84,7 +84,7 @@ fn percentiles(found: &Percentiles) -> Option<Markup> {
                 (select("bs", "block size", &sizes, 0))
             },
             note: &format!(
-                "Completion latency from fio's histogram, each value known to within 1/128; of several repeats the geometric mean at \
+                "Latency from submission on, from fio's histogram, each value known to within 1/128; of several repeats the geometric mean at \
                  each percentile. A line ends where fewer than one operation lies beyond. {note}"
             ),
         })

@@ -100,6 +100,8 @@ impl Place {
             words.push(format!("--ramp_time={}ms", times.ramp_ms));
         }
         words.push("--allow_file_create=0".to_owned());
+        // Latency from submission on, not of completion alone.
+        words.push("--lat_percentiles=1".to_owned());
         words.extend(common(seed));
         words
     }

@@ -404,7 +404,7 @@ pub(super) fn figures(point: &str, run: &FioRun) -> Result<plus::Figures, FioErr
     }
 }
 
-/// Completion latencies of a point as an HdrHistogram interval log, one line per direction; each value is the middle of
+/// Latencies of a point as an HdrHistogram interval log, one line per direction; each value is the middle of
 /// fio's bin, and thus known to within 1/128.
 fn histograms(figures: &plus::Figures) -> String {
     let length = Duration::from_nanos(figures.runtime_ns);

@@ -34,7 +34,7 @@ pub struct Figures {
     pub context_switches: u64,
 }
 
-/// Completion latencies of one direction, all jobs together.
+/// Latencies of one direction, all jobs together: from submission on where fio keeps that, otherwise completion latencies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Latencies {
     /// By bin, in nanoseconds.
@@ -115,8 +115,10 @@ fn add(sum: &mut FioLatency, times: &mut Latencies, part: &Value) {
         return;
     }
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
-    // With direct sync engines there is no time of submission, and completion latency is all there is.
-    let latency = &part["clat_ns"];
+    // Where a file system waits in the submission (btrfs, buffered writes), completion alone says little. The whole is there
+    // with `lat_percentiles`.
+    let has_bins = part["lat_ns"]["bins"].as_object().is_some_and(|bins| !bins.is_empty());
+    let latency = if has_bins { &part["lat_ns"] } else { &part["clat_ns"] };
     times.add(latency);
     let percentile = |key: &str| number(&latency["percentile"][key]);
     let (before, now) = (as_f64(sum.operations), as_f64(operations));
@@ -151,6 +153,22 @@ mod tests {
 
     /// A whole histogram, unlike [`SAVED`], whose bins were cut.
     const BINS: &str = include_str!("../../../tests/data/fio-3.33-bins.json");
+
+    #[test]
+    fn latency_begins_with_the_submission_where_fio_has_its_histogram() {
+        let mut tree: Value = serde_json::from_str(BINS).unwrap();
+        let read = &mut tree["jobs"][0]["read"];
+        let operations = read["lat_ns"]["N"].as_u64().unwrap();
+        let whole_ns = read["lat_ns"]["mean"].as_f64().unwrap();
+        let completion_ns = parse(BINS).unwrap().read.mean_ns;
+        assert!(completion_ns < whole_ns, "without a histogram it is completion");
+        read["lat_ns"]["bins"] = serde_json::json!({"1744000": operations});
+        read["lat_ns"]["percentile"] = serde_json::json!({"50.000000": 1_744_000});
+        let found = parse(&tree.to_string()).unwrap();
+        assert!((found.read.mean_ns - whole_ns).abs() < 1e-6 && (found.read.p50_ns - 1.744e6).abs() < 1.0);
+        assert_eq!(found.read_times.bins.operations(), operations);
+        assert!((found.write.mean_ns - parse(BINS).unwrap().write.mean_ns).abs() < 1e-6);
+    }
 
     #[test]
     fn percentiles_of_the_bins_are_those_that_fio_prints() {
