@@ -171,7 +171,7 @@ warning_kinds! {
         "Reading the kernel's clock source takes a system call or an access to a slow device.",
         "Every timestamp is slow and may be coarse: short latencies are too long.",
         Nothing;
-    LessSteady = "less-steady",
+    NotDeterministic = "not-deterministic",
         "The host refused a setting that keeps model time deterministic.",
         "Model times may differ between runs of the same trial.",
         Nothing;
@@ -269,8 +269,14 @@ impl WarningKind {
     }
 }
 
+/// What [`WarningKind::NotDeterministic`] was called in earlier records.
+const WAS_NOT_DETERMINISTIC: &str = "less-steady";
+
 impl From<String> for WarningKind {
     fn from(name: String) -> Self {
+        if name == WAS_NOT_DETERMINISTIC {
+            return Self::NotDeterministic;
+        }
         Self::ALL.into_iter().find(|kind| kind.as_str() == name).unwrap_or(Self::Other(name))
     }
 }
@@ -337,6 +343,8 @@ mod tests {
         let kind: WarningKind = serde_json::from_str("\"from-tomorrow\"").unwrap();
         assert_eq!(kind, WarningKind::Other("from-tomorrow".to_owned()));
         assert_eq!(serde_json::to_string(&kind).unwrap(), "\"from-tomorrow\"");
+        let earlier: WarningKind = serde_json::from_str("\"less-steady\"").unwrap();
+        assert_eq!(earlier, WarningKind::NotDeterministic);
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl DeterministicSettings {
 /// Says that model time may not come out the same again.
 fn less(context: &mut StageContext<'_>, why: &str) {
     let message = format!("model time is less repeatable here: {why}");
-    context.warn(Warning { kind: WarningKind::LessSteady, message });
+    context.warn(Warning { kind: WarningKind::NotDeterministic, message });
 }
 
 /// A mask of these processors as the kernel writes it: in groups of 32 bits, as wide and as many as those of
