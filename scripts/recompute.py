@@ -514,7 +514,7 @@ def beside(found, limit):
 
 
 def gates_of(rows, gates, confidence):
-    """For each gate the rows that fire and those that cannot tell: each is tested against the limit, by Holm over all gates."""
+    """For each gate the rows that fire and those that are inconclusive: each is tested against the limit, by Holm over all gates."""
     level, parsed, p = 1 - confidence, [], []
     for text in gates:
         sign = next(s for s in (">=", "<=", ">", "<") if s in text)
@@ -605,7 +605,7 @@ def check_comparison(check, fsage, a, b, gates, folder):
     for (text, fired, untold), other in zip(outcomes, theirs["gates"]):
         check.that(f"{a} {b}: gate {text} fires", fired, {(f["metric"], f["context"]) for f in other["fired"]})
         told = {(f["metric"], f["context"]) for f in other["cannot_tell"]}
-        check.that(f"{a} {b}: gate {text} cannot tell", untold, told)
+        check.that(f"{a} {b}: gate {text} is inconclusive", untold, told)
     code = 6 if any(fired for _, fired, _ in outcomes) else 7 if any(untold for *_, untold in outcomes) else 0
     check.that(f"{a} {b}: exit code", code, run.returncode)
     return len(ours)

@@ -20,7 +20,7 @@ const AFTER_HELP: &str = "\
 A side is a store, or STORE:KEY=VALUE,KEY=VALUE for the trials of it that have these factors or settings.
 A gate fires (exit code 6) when the interval of the ratio B / A, corrected for the number of gated metrics,
 lies beyond its limit. One that names several metrics ignores those that improved. Exit code 7: no gate
-fired, but at least one cannot tell, because its interval contains the limit.
+fired, but at least one is inconclusive, because its interval contains the limit.
 Example: fsage compare old/aging new/aging --fail-if 'latency.read.mean_ns > 1.10'";
 
 /// Arguments of `fsage compare`.
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<u8, Problem
     Ok(exit_code(&gates))
 }
 
-/// What the gates come to: one that fired counts before one that cannot tell.
+/// What the gates come to: one that fired counts before one that is inconclusive.
 fn exit_code(gates: &[Outcome]) -> u8 {
     if gates.iter().any(|gate| !gate.fired.is_empty()) {
         EXIT_GATE

@@ -50,7 +50,7 @@ use terminal::{ColorChoice, Terminal};
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 internal error, 2 usage, 3 missing prerequisite, 4 a trial failed,
-5 damage was found, 6 a gate given with --fail-if fired, 7 such a gate cannot tell.
+5 damage was found, 6 a gate given with --fail-if fired, 7 such a gate is inconclusive.
 Start with `fsage doctor`, then `sudo fsage run studies/aging.toml --quick`.";
 
 /// A laboratory for Linux file systems: measure how much ageing slows them down on a given device.

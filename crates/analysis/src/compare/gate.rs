@@ -1,7 +1,7 @@
 //! Gates for continuous integration: `latency.read.mean_ns > 1.10`.
 //!
 //! A gate asks on which side of its limit the true ratio B ÷ A lies, and has three answers. It *fires* where
-//! the interval of the ratio lies beyond the limit, *passes* where it lies within, and *cannot tell* where it
+//! the interval of the ratio lies beyond the limit, *passes* where it lies within, and is *inconclusive* where it
 //! holds the limit. So a slowdown as large as the limit passes as rarely as it fires, however few the
 //! repeats. A pattern passes over what got better; only a metric named in full is taken at its word.
 //!
@@ -106,7 +106,7 @@ pub struct CannotTell {
 }
 
 impl Outcome {
-    /// One warning for each reason why the gate cannot tell.
+    /// One warning for each reason why the gate is inconclusive.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut reasons: BTreeMap<&str, Vec<&CannotTell>> = BTreeMap::new();
@@ -118,7 +118,7 @@ impl Outcome {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let of = if rows.len() == self.rows { String::new() } else { format!(" on {}", some_of(&names)) };
             let why = if reason.is_empty() { weakness(&rows) } else { reason.to_owned() };
-            format!("gate `{}` cannot tell{of}: {why}", self.gate)
+            format!("gate `{}` is inconclusive{of}: {why}", self.gate)
         };
         reasons.into_iter().map(warning).collect()
     }
@@ -150,7 +150,7 @@ impl CannotTell {
     }
 }
 
-/// Why rows whose interval holds the limit cannot tell, and what would help.
+/// Why rows whose interval holds the limit are inconclusive, and what would help.
 fn weakness(rows: &[&CannotTell]) -> String {
     let interval = match rows {
         [CannotTell { ratio: Some(ratio), low: Some(low), high: Some(high), .. }] => {

@@ -1,4 +1,4 @@
-//! Gates over rows: what they fire at, what they cannot tell, how often they err.
+//! Gates over rows: what they fire at, what is inconclusive, how often they err.
 
 use super::*;
 
@@ -69,13 +69,13 @@ fn a_gate_on_one_of_155_metrics_finds_thirty_per_cent_with_three_repeats() {
         assert!(row.detectable == Some(detectable) && !found.tested);
         assert!(row.low.unwrap() < 1.10 && row.high.unwrap() > 1.10, "{row:?}");
         let [warning] = found.warnings().try_into().unwrap();
-        let start = "gate `grep > 1.10` cannot tell: the interval of B ÷ A, ";
+        let start = "gate `grep > 1.10` is inconclusive: the interval of B ÷ A, ";
         assert!(
             warning.starts_with(start) && warning.contains("contains its limit; the smallest"),
             "{warning}"
         );
     }
-    assert!((1..20).contains(&open), "{open} of 20 comparisons of equal sides cannot tell");
+    assert!((1..20).contains(&open), "{open} of 20 comparisons of equal sides are inconclusive");
 }
 
 /// One value for each repeat, log-normal with 3 % of noise, `by` times as large.
@@ -220,15 +220,15 @@ fn gates_that_nothing_could_fire_say_so() {
     ]);
     let lone = outcome("m.lone > 1.10", &rows);
     assert!(!lone.tested && lone.fired.is_empty() && lone.power().is_none());
-    assert_eq!(lone.warnings(), ["gate `m.lone > 1.10` cannot tell: one trial per side"]);
+    assert_eq!(lone.warnings(), ["gate `m.lone > 1.10` is inconclusive: one trial per side"]);
     let all = outcome("m > 1.10", &rows);
     assert!(!all.tested && all.cannot_tell.len() == 2, "{all:?}");
     assert_eq!(
         all.warnings(),
         [
-            "gate `m > 1.10` cannot tell on `m.rigid`: 3 pairs without spread cannot prove on which side of the \
+            "gate `m > 1.10` is inconclusive on `m.rigid`: 3 pairs without spread cannot prove on which side of the \
              limit it lies",
-            "gate `m > 1.10` cannot tell on `m.lone`: one trial per side",
+            "gate `m > 1.10` is inconclusive on `m.lone`: one trial per side",
         ]
     );
     let same = outcome("m.same > 1.0", &rows);

@@ -205,7 +205,7 @@ pub struct Found {
 /// What became of the controls, counted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// `passed`, `failed` or `cannot tell`.
+    /// `passed`, `failed` or `inconclusive`.
     pub verdict: &'static str,
     /// Numbers that an A/A pair was compared by.
     pub same: usize,
@@ -352,11 +352,11 @@ pub fn summary(rows: &[Row]) -> Option<Summary> {
     let verdict = if outcomes().any(|outcome| outcome == Outcome::Fails) {
         "failed"
     } else if is_without_measure {
-        "cannot tell"
+        "inconclusive"
     } else if rows.iter().any(Row::is_told) && !rows.iter().any(|row| row.is_told() && !row.passes()) {
         "passed"
     } else {
-        "cannot tell"
+        "inconclusive"
     };
     Some(Summary {
         verdict,
@@ -426,9 +426,9 @@ impl Summary {
             "failed" => "Controls failed",
             "passed" => "Controls passed",
             _ if self.same + self.slow.measures + self.extra.measures == 0 => {
-                return format!("Controls cannot tell: they take {SEEDS} repeats (`repeats`).");
+                return format!("Controls inconclusive: they take {SEEDS} repeats (`repeats`).");
             }
-            _ => "Controls cannot tell all",
+            _ => "Controls inconclusive",
         };
         let mut parts = Vec::new();
         if self.same > 0 {

@@ -69,14 +69,14 @@ fn one_state_measured_twice_gives_few_alarms_and_none_after_correction() {
     let rows = rows(&controls, &trials, 0.95);
     let found = summary(&rows).unwrap();
     assert_eq!((found.same, found.slow.measures, found.alarms_corrected, found.measures), (400, 0, 0, 0));
-    assert_eq!(found.verdict, "cannot tell");
+    assert_eq!(found.verdict, "inconclusive");
     // 20 are expected; 8 and 36 are less likely than one in a thousand.
     assert!((8..=36).contains(&found.alarms), "{}", found.alarms);
     let line = found.line();
     assert_eq!(
         line,
         format!(
-            "Controls cannot tell all: of 400 numbers of one state measured twice {} differ before correction and 0 after, \
+            "Controls inconclusive: of 400 numbers of one state measured twice {} differ before correction and 0 after, \
              and none of them is a measure's.",
             found.alarms
         )
@@ -139,10 +139,10 @@ fn a_known_slowdown_is_found_with_its_size() {
     // Noise in which it cannot be seen is no failure of what measures, and no success; it is said.
     let noisy = of(3, 0.4, 1.25);
     let found = summary(&noisy).unwrap();
-    assert_eq!((found.verdict, noisy[0].words().as_str()), ("cannot tell", "too noisy to be found"));
+    assert_eq!((found.verdict, noisy[0].words().as_str()), ("inconclusive", "too noisy to be found"));
     assert!(found.line().contains("was found in 0 of 2 measures"), "{}", found.line());
     let few = of(2, 0.005, 1.25);
-    assert_eq!((summary(&few).unwrap().verdict, few[0].words().as_str()), ("cannot tell", "too few repeats"));
+    assert_eq!((summary(&few).unwrap().verdict, few[0].words().as_str()), ("inconclusive", "too few repeats"));
     assert!(summary(&few).unwrap().line().contains("3 repeats"));
 }
 
@@ -197,9 +197,9 @@ fn an_a_a_pair_is_equal_only_within_its_margin() {
     // No difference is found in noise either, and it is no equality.
     let noisy = of(3, 0.2, 1.0, None);
     let found = summary(&noisy).unwrap();
-    assert_eq!((found.alarms_corrected, found.equal, found.verdict), (0, 0, "cannot tell"));
+    assert_eq!((found.alarms_corrected, found.equal, found.verdict), (0, 0, "inconclusive"));
     assert!(noisy[0].words().starts_with("not shown to be equal"), "{}", noisy[0].words());
-    assert!(!found.is_failed() && found.line().starts_with("Controls cannot tell all: "), "{}", found.line());
+    assert!(!found.is_failed() && found.line().starts_with("Controls inconclusive: "), "{}", found.line());
     // The same numbers under another margin.
     let wide = summary(&of(3, 0.2, 1.0, Some(1.0))).unwrap();
     assert_eq!((wide.equal, wide.verdict, wide.margin), (1, "passed", Some(1.0)));
@@ -248,7 +248,7 @@ fn added_requests_are_found_with_their_size_or_too_noisy_or_wrong() {
     let noisy = of(3, 0.2, 1.08, Some(1.08));
     assert_eq!(
         (summary(&noisy).unwrap().verdict, noisy[0].words().as_str()),
-        ("cannot tell", "too noisy to be found")
+        ("inconclusive", "too noisy to be found")
     );
     // What nobody counted, or what added next to nothing, is left out.
     assert!(of(3, 0.002, 1.08, None).is_empty() && of(3, 0.002, 1.0, Some(1.001)).is_empty());
