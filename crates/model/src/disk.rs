@@ -95,21 +95,16 @@ impl DiskCounter {
 /// Time from arrival to answer, summed over requests.
 pub const WAITING: &str = "waiting_ns";
 
-/// How much later than the model says replies were given, summed over them; in real time alone.
-pub const LATE: &str = "late_ns";
-
 /// Bytes written to flash for each that the host wrote.
 const AMPLIFICATION: &str = "write_amplification";
 
 impl From<ServerStat> for DiskStat {
     fn from(stat: ServerStat) -> Self {
-        let ServerStat { medium, time, cpu, disk, delay_error, .. } = stat;
+        let ServerStat { medium, time, cpu, disk, .. } = stat;
         let mut counters = disk.medium;
         // A disk without faults has nothing to say of them.
         counters.extend(disk.faults.into_iter().filter(|counter| counter.value > 0.0));
         counters.extend((disk.waiting_ns > 0).then(|| DiskCounter::sum(WAITING, "ns", disk.waiting_ns)));
-        let late_ns = delay_error.mean_ns.saturating_mul(delay_error.answers);
-        counters.extend((late_ns > 0).then(|| DiskCounter::sum(LATE, "ns", late_ns)));
         Self { medium, time, cpu, now_ns: disk.clock_ns, counters }
     }
 }

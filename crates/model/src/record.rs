@@ -492,6 +492,12 @@ pub enum TreeMark<'a> {
 }
 
 impl StageTree {
+    /// Whether the device was preconditioned by it, or found so.
+    #[must_use]
+    pub fn is_precondition(&self) -> bool {
+        self.kind == "precondition"
+    }
+
     /// What the stage says of the tree.
     #[must_use]
     pub fn tree(&self) -> TreeMark<'_> {

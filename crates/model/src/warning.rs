@@ -16,9 +16,8 @@ pub const CPU_BOUND: f64 = 0.9;
 /// [`WarningKind::CpuBesideModel`].
 pub const CPU_BESIDE: f64 = 0.25;
 
-/// Lateness of a modelled drive's replies, as a share of the time that they should take, from which it matters:
-/// [`WarningKind::LateReplies`].
-pub const LATE_REPLIES: f64 = 0.1;
+/// How many times as long as its model says a modelled drive may be busy: beyond, [`WarningKind::LateReplies`].
+pub const LATE_REPLIES: f64 = 1.1;
 
 /// What a condition makes unfit for a verdict: a claim that rests on such a number is *not comparable*. Of a
 /// measure it is that measure's numbers, of a load or a stage all but the measures'.
@@ -120,7 +119,7 @@ macro_rules! warning_kinds {
 
 warning_kinds! {
     CpuBound = "cpu-bound",
-        "A thread of the load or measure, or all of fio's at a point, were on the CPU for at least 90 % of the elapsed time.",
+        "A thread of the load or measure, or at a point of a `fio` stage as many of fio's threads as there are CPUs (on average), were on the CPU for at least 90 % of the elapsed time.",
         "Latencies and throughput reflect the CPU rather than the device.",
         WallTimes;
     CpuBesideModel = "cpu-beside-model",
@@ -192,13 +191,13 @@ warning_kinds! {
         "The rest of its work is included in the times of the volume whose turn came next, or of the point.",
         WallTimes;
     LateReplies = "late-replies",
-        "A modelled drive with delayed replies gave them later than its model says, by more than 10 % of the time that they should have taken, at a point of a `fio` stage.",
-        "The host could not serve the drive in time: it is as much slower than its model on every file system, so that differences between them are smaller than they should be.",
+        "At a point of a `fio` stage, requests were under way on a modelled drive with delayed replies for more than 1.1 times as long as its model needs for them.",
+        "The host could not serve the drive in time: rates are lower than the model's, and differences between file systems may be too small or too large.",
         Nothing;
     NotSteady = "not-steady",
         "The random writes of a `precondition` stage did not become steady within its `runtime`, or wrote less than the device has.",
         "The device may become slower while it is measured: rates of later points and trials may be lower for that reason alone.",
-        Nothing;
+        WallTimes;
     NoCheckpoint = "no-checkpoint",
         "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or the stage could not resume from it.",
         "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",

@@ -60,6 +60,7 @@ fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
         ),
         ("device".to_owned(), record.device.model.clone()),
         ("serial number of the device".to_owned(), record.device.serial.clone()),
+        ("partition".to_owned(), record.device.part_uuid.clone()),
         ("preconditioning of the device".to_owned(), preconditioning(record).to_owned()),
         ("version of fsage".to_owned(), record.program.clone()),
     ];
@@ -73,9 +74,7 @@ fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
 
 /// Whether the device was preconditioned, and came to its steady state.
 fn preconditioning(record: &TrialRecord<StageTree>) -> &'static str {
-    let stages = record.spec.get("stage").and_then(Value::as_array).into_iter().flatten();
-    let mut kinds = stages.filter_map(|stage| stage.get("kind"));
-    if !kinds.any(|kind| kind == "precondition") {
+    if !record.stages.iter().any(StageTree::is_precondition) {
         return "none";
     }
     let unsteady = record.warnings.iter().any(|warning| warning.kind == WarningKind::NotSteady);
@@ -235,12 +234,12 @@ mod tests {
             ran(record).into_iter().find(|(what, _)| what == wanted).map(|(_, value)| value)
         };
         let preconditioning = |fields: Value| fact(&record(fields), "preconditioning of the device").unwrap();
-        let stages = json!({"stage": [{"kind": "precondition"}, {"kind": "fio"}]});
+        let stages = json!([{"kind": "precondition"}, {"kind": "fio"}]);
         let warnings = json!([{"kind": "not-steady", "message": "m"}]);
         assert_eq!(preconditioning(json!({})), "none");
-        assert_eq!(preconditioning(json!({"spec": {"stage": [{"kind": "fio"}]}})), "none");
-        assert_eq!(preconditioning(json!({"spec": stages})), "steady");
-        assert_eq!(preconditioning(json!({"spec": stages, "warnings": warnings})), "not steady");
+        assert_eq!(preconditioning(json!({"stages": [{"kind": "fio"}]})), "none");
+        assert_eq!(preconditioning(json!({"stages": stages})), "steady");
+        assert_eq!(preconditioning(json!({"stages": stages, "warnings": warnings})), "not steady");
         let known = record(json!({"device": {"path": "/dev/sdx", "serial": "S1"}}));
         assert_eq!(fact(&known, "serial number of the device").as_deref(), Some("S1"));
         assert_eq!(fact(&record(json!({})), "serial number of the device"), None);

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use fsage_model::filesystem::BARE;
 use fsage_model::fio::FioPoint;
 use fsage_model::metric;
+use fsage_model::warning::WarningKind;
 use serde::Serialize;
 
 use super::factor;
@@ -45,6 +46,8 @@ pub struct Measured {
     pub share: Option<Estimate>,
     /// Trials in which it ended steady, and all.
     pub steady: (usize, usize),
+    /// What makes its numbers doubtful in any of them.
+    pub warnings: BTreeSet<WarningKind>,
 }
 
 /// What the charts get of it.
@@ -125,15 +128,19 @@ fn one(
     let trials: Vec<&Evidence> = here.iter().filter_map(|&index| view.evidence.get(index)).collect();
     let of = |number: &str| format!("{prefix}{}", metric::of_point(point, number));
     let value = |number: &str| level(&trials, &of(number), view.confidence).map(|found| found.value);
-    let percentile = |name: &str| ["read", "write"].iter().find_map(|way| value(&format!("{way}_{name}")));
     let iops = level(&trials, &of(metric::IOPS), view.confidence)?;
+    // A trial with few operations lacks the far ones: those of the others alone would be of the fast trials.
+    let of_all = |number: &str| {
+        level(&trials, &of(number), view.confidence).filter(|found| found.n == iops.n).map(|found| found.value)
+    };
+    let percentile = |name: &str| ["read", "write"].iter().find_map(|way| of_all(&format!("{way}_{name}")));
     let sides = |kind: &str| [(factor::FILE_SYSTEM.to_owned(), kind.into())].into();
     let share = (name != BARE.name)
         .then(|| ratio(&pairs(context, &sides(name), &sides(BARE.name)), &of(metric::IOPS), view.confidence))
         .flatten();
     let ends = here.iter().flat_map(|&index| &view.trials[index].points);
     let same = |other: &&Point| other.prefix == prefix && other.point == *point;
-    let ends: Vec<bool> = ends.filter(same).map(|end| end.steady).collect();
+    let ends: Vec<&Point> = ends.filter(same).collect();
     Some(Measured {
         file_system,
         context: String::new(),
@@ -146,7 +153,8 @@ fn one(
         p999_ns: percentile(metric::P999_NS),
         cpu_ns: value(metric::CPU_NS),
         share,
-        steady: (ends.iter().filter(|steady| **steady).count(), ends.len()),
+        steady: (ends.iter().filter(|end| end.steady).count(), ends.len()),
+        warnings: ends.iter().flat_map(|end| &end.warnings).cloned().collect(),
     })
 }
 

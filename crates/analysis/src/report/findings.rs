@@ -181,7 +181,7 @@ pub struct FittedLaw {
     pub sigma: Ranged,
     /// Coherency.
     pub kappa: Ranged,
-    /// Load of the largest rate, where kappa's interval is above 0 and the measured rate falls beyond it.
+    /// Load of the largest rate, where kappa's interval is above 0 and the measured rate rises to it and falls beyond it.
     pub peak: Option<Ranged>,
     /// Largest deviation of the rates from the law, as a share of it.
     pub deviation: f64,

@@ -3,6 +3,7 @@
 use fsage_model::fio::{FioEnd, FioPoint, FioRecord, LatencyAt};
 use fsage_model::metric;
 use fsage_model::record::StageRecord;
+use fsage_model::warning::WarningKind;
 
 /// One point.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,8 @@ pub struct Point {
     pub point: FioPoint,
     /// Whether it ended steady.
     pub steady: bool,
+    /// What makes its numbers doubtful.
+    pub warnings: Vec<WarningKind>,
     /// Percentiles of the latency of reads; none in old records.
     pub read: Vec<LatencyAt>,
     /// The same of writes.
@@ -50,6 +53,7 @@ pub fn of(stages: &[StageRecord]) -> Vec<Point> {
             prefix: prefix.clone(),
             point: result.point.clone(),
             steady: result.end == FioEnd::Steady,
+            warnings: result.warnings.iter().map(|warning| warning.kind.clone()).collect(),
             read: result.read_percentiles.clone(),
             write: result.write_percentiles.clone(),
         }));

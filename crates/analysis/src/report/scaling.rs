@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsage_model::fio::FioPoint;
 use fsage_model::metric;
 use fsage_model::size::Bytes;
+use fsage_model::warning::WarningKind;
 
 use super::device;
 use super::text::{counted, whole_bytes};
@@ -116,6 +117,8 @@ pub struct Scaled {
     pub over: Over,
     /// Its values, in rising order.
     pub loads: Vec<u64>,
+    /// Those at which fio's threads were bound by the CPU in any repeat: what limits there is not the device.
+    pub cpu_bound: Vec<u64>,
     /// Repeats that have a rate at each of them.
     pub repeats: usize,
     /// The smallest load near the largest rate.
@@ -156,6 +159,12 @@ fn curves(view: &View, trials: &[usize]) -> Vec<Scaled> {
         let curve = Curve::new(&rates(&evidence, prefix, over, &points));
         let saturation = scaling::saturation::saturation(&curve, view.confidence)?;
         let first = points.iter().find(|point| over.load(point) == curve.loads()[0])?;
+        let is_bound = |load: &u64| {
+            let of_load = |point: &FioPoint| over.load(point) == *load && points.contains(&point);
+            let all = trials.iter().flat_map(|&index| &view.trials[index].points);
+            let mut own = all.filter(|one| one.prefix == *prefix && of_load(&one.point));
+            own.any(|one| one.warnings.contains(&WarningKind::CpuBound))
+        };
         let law =
             if over.is_load(first) { scaling::usl::fit(&curve, view.confidence) } else { Err(Unfit::NoLoad) };
         Some(Scaled {
@@ -165,6 +174,7 @@ fn curves(view: &View, trials: &[usize]) -> Vec<Scaled> {
             point: (*first).clone(),
             over,
             loads: curve.loads().to_vec(),
+            cpu_bound: curve.loads().iter().copied().filter(is_bound).collect(),
             repeats: curve.seeds(),
             saturation,
             law,

@@ -20,6 +20,7 @@ mod bare;
 pub mod btrfs;
 pub mod described;
 pub mod deterministic;
+mod discard;
 mod error;
 pub mod ext;
 pub mod mount_option;
@@ -28,6 +29,7 @@ pub mod reference;
 pub mod xfs;
 
 use deterministic::{Additions, Kernel};
+pub(crate) use discard::{mkfs_discards, mount_discards};
 pub use error::FileSystemError;
 use parameter::{Parameter, ParameterError, Values};
 
@@ -135,14 +137,6 @@ impl<'a> Registry<'a> {
 #[must_use]
 pub fn built_in(name: &str) -> Option<&'static dyn Driver> {
     DRIVERS.iter().find(|driver| driver.name() == name).copied()
-}
-
-/// Whether mkfs of a file system discards the device, and with it what preconditioning wrote. Of a described one nobody knows.
-#[must_use]
-pub(crate) fn mkfs_discards(file_system: &FileSystemSpec) -> bool {
-    let kind = &file_system.kind;
-    let own = || file_system.options.get(kind).and_then(|options| options.mkfs.get("discard"));
-    *kind != BARE.name && (built_in(kind).is_none() || own() != Some(&serde_json::Value::Bool(false)))
 }
 
 fn resolve_built_in(

@@ -16,7 +16,7 @@ use fsage_model::warning::WarningKind;
 use super::error::TrialError;
 use super::stage::StageContext;
 use super::trial::mount_point;
-use crate::filesystem::{FileSystem, mkfs_discards};
+use crate::filesystem::{FileSystem, mkfs_discards, mount_discards};
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
 use crate::store::preconditioned::Preconditioned;
@@ -112,7 +112,7 @@ impl TrialVolume {
         if file_system.is_bare() {
             return Ok(());
         }
-        if mkfs_discards(&context.spec.file_system) {
+        if mkfs_discards(&context.spec.file_system) || mount_discards(&context.spec.file_system) {
             self.forget_preconditioning(context)?;
         }
         let line = file_system.mkfs(self.device()).to_string();
@@ -120,7 +120,7 @@ impl TrialVolume {
         Ok(file_system.make(context.session, self.device())?)
     }
 
-    /// The device is about to be discarded: later trials do not take it for preconditioned.
+    /// The device is about to be discarded, now or while it is used: later trials do not take it for preconditioned.
     pub(super) fn forget_preconditioning(&self, context: &StageContext<'_>) -> Result<(), TrialError> {
         if matches!(context.spec.volume, VolumeSpec::Device { .. }) {
             Preconditioned::of(context.root).forget(self.facts())?;

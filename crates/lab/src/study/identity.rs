@@ -14,6 +14,9 @@ pub const WORKLOAD_VERSION: u32 = 2;
 /// The same of the load `sequences` of power cuts alone. 2: directories and extended attributes.
 const SEQUENCES_VERSION: u32 = 2;
 
+/// The same of the stage `fio`. 2: a random seed for each point, latencies from the submission on.
+const FIO_VERSION: u32 = 2;
+
 /// What runs trials, for their records.
 #[must_use]
 pub fn program() -> String {
@@ -62,6 +65,9 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
                 // Its first version had no directories and no attributes.
                 if map.get("load") == Some(&serde_json::json!(CrashLoad::Sequences)) {
                     map.insert("load_version".to_owned(), SEQUENCES_VERSION.into());
+                }
+                if matches!(stage, StageSpec::Fio(_)) {
+                    map.insert("fio_version".to_owned(), FIO_VERSION.into());
                 }
             }
             value

@@ -105,6 +105,7 @@ fn columns() -> Vec<Column> {
         Column::number("99.9th percentile", "ns"),
         Column::number("CPU time per operation", "ns"),
         Column::text("ended steady"),
+        Column::text("warnings"),
     ]
 }
 
@@ -132,6 +133,7 @@ fn row(content: &Content<'_>, one: &Measured) -> Row {
             time(one.p999_ns),
             time(one.cpu_ns),
             Cell::text(format!("{} of {}", one.steady.0, one.steady.1)),
+            Cell::text(one.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
         ],
         group: one.point.load(),
         class: "",

@@ -126,7 +126,7 @@ fn moved_by(kind: WearKind, moved: u64, step: u64) -> String {
     /// Steps from which on one of them is little.
     const MANY: u64 = 100;
     let amount_of = amount(kind, moved);
-    let is_exact = kind == WearKind::MediaErrors || moved / step.max(1) >= MANY;
+    let is_exact = matches!(kind, WearKind::MediaErrors | WearKind::SpareState) || moved / step.max(1) >= MANY;
     if is_exact { amount_of } else { format!("{amount_of} ± {}", amount(kind, step)) }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn fits(content: &Content<'_>) -> Option<Markup> {
                 "Saturated: the smallest load whose rate is within 5\u{202f}% of the largest; range: the loads that it may be, given how "
                 "repeats differ. The law is the Universal Scalability Law (Gunther 2007), X(n) = λn ÷ (1 + σ(n − 1) + κn(n − 1)), by least squares on logs: "
                 "λ is the rate at load 1, σ the share of the work that waits in turn, κ what each request, job or stream costs each "
-                "other. A maximum stands only where κ's interval is above 0 and the measured rate falls beyond it. Intervals are over repeats (Student's t); one repeat has "
+                "other. A maximum stands only where κ's interval is above 0 and the measured rate rises to it and falls beyond it. Intervals are over repeats (Student's t); one repeat has "
                 "none. Where the rates are off the law by more than noise there are no coefficients, and the remark says so. A sharp "
                 "knee, of a device that serves so many requests at once and no more, is off the law. Over block size, and over the files of a \
                 random pattern, which are no streams, there is no law."
@@ -157,7 +157,11 @@ fn remark(one: &Scaled) -> String {
     });
     // Where there is no load, the note below the table says so once.
     let law = one.law.as_ref().err().filter(|why| **why != Unfit::NoLoad).map(|why| format!("law: {why}"));
-    [still, law].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let bound = (!one.cpu_bound.is_empty()).then(|| {
+        let loads: Vec<String> = one.cpu_bound.iter().map(|load| one.over.words(*load)).collect();
+        format!("bound by the CPU, not the device, at {}", loads.join(", "))
+    });
+    [still, bound, law].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

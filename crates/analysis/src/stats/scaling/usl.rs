@@ -16,7 +16,9 @@
 //!   and their interval is that of the one estimator (Student's t over seeds). What makes a seed faster at all loads
 //!   moves λ alone. Simulated coverage of the 95 % interval (`tests.rs`): 93 to 97 % for 3 to 12 seeds.
 //! - **A maximum** is reported only where κ's interval lies above 0, there are six loads or more, and the measured rate
-//!   falls beyond it: the interval of its change from the load nearest to the maximum to the largest load lies below 0.
+//!   rises to it and falls beyond it: the intervals of its changes from the smallest load to the one nearest to the maximum,
+//!   and from there to the largest, lie above and below 0 (both have to, so neither needs a correction: Berger 1982). Each
+//!   curve is tested by itself.
 //!   Few loads of a curve that levels off sharply give κ above 0, with a maximum that nobody measured.
 //! - **Lack of fit.** The curve's residuals are compared with how seeds differ beyond what a change of coefficients
 //!   explains (F test). Where they are larger than that noise (p < 0.05) and than 2 % of the rate, or larger than 10 %
@@ -80,7 +82,7 @@ pub struct Law {
     pub sigma: Coefficient,
     /// Coherency, 0 or more.
     pub kappa: Coefficient,
-    /// Load of the largest rate, where κ's interval lies above 0 and the measured rate falls beyond it.
+    /// Load of the largest rate, where κ's interval lies above 0 and the measured rate rises to it and falls beyond it.
     pub peak: Option<Value>,
     /// Largest deviation of the curve from the law at any load, as a share of the law's rate.
     pub deviation: f64,
@@ -156,7 +158,7 @@ pub fn fit(curve: &Curve, confidence: f64) -> Result<Law, Unfit> {
     let kappa = bounded.coefficient(2, kappa, (0.0, Unfit::Rises), None)?;
     let has_one = kappa.interval.is_some_and(|interval| interval.low > 0.0) && at[1] < 1.0;
     let log = has_one.then(|| ((1.0 - at[1]) / at[2]).ln() / 2.0);
-    let peak = log.filter(|log| falls_beyond(curve, *log, confidence)).map(|log| {
+    let peak = log.filter(|log| is_measured(curve, *log, confidence)).map(|log| {
         let moved = |own: &Three| log - (own[1] / (1.0 - at[1]) + own[2] / at[2]) / 2.0;
         Value { value: log.exp(), interval: over_seeds(&moved).map(|logs| logs.map(f64::exp)) }
     });
@@ -170,14 +172,17 @@ fn interval(seeds: impl Iterator<Item = f64>, confidence: f64) -> Option<Interva
     estimator::level(&(0..).zip(seeds).map(trial).collect::<Vec<_>>(), confidence)?.interval
 }
 
-/// Whether the measured rate is shown to fall from the load nearest to the law's maximum (its log) to the largest.
-fn falls_beyond(curve: &Curve, peak: f64, confidence: f64) -> bool {
+/// Whether the measured rate is shown to rise from the smallest load to the one nearest to the law's maximum (its log), and to
+/// fall from there to the largest.
+fn is_measured(curve: &Curve, peak: f64, confidence: f64) -> bool {
     let loads = curve.loads();
     let off = |place: &usize| (fsage_model::quantity::as_f64(loads[*place]).ln() - peak).abs();
     let nearest = (0..loads.len()).min_by(|a, b| off(a).total_cmp(&off(b)));
     let (Some(nearest), Some(last)) = (nearest, loads.len().checked_sub(1)) else { return false };
-    let change = interval(curve.logs.iter().map(|seed| seed[last] - seed[nearest]), confidence);
-    loads.len() >= FEWEST_OF_PEAK && change.is_some_and(|change| change.high < 0.0)
+    let change = |from: usize, to: usize| interval(curve.logs.iter().map(|seed| seed[to] - seed[from]), confidence);
+    loads.len() >= FEWEST_OF_PEAK
+        && change(0, nearest).is_some_and(|rise| rise.low > 0.0)
+        && change(nearest, last).is_some_and(|fall| fall.high < 0.0)
 }
 
 /// The largest deviation with p of the lack of fit.

@@ -262,7 +262,7 @@ impl Run<'_> {
         let watch = context.watch()?;
         let run = self.fio(&name, words, limits, context)?;
         let mut result = self.result(point.clone(), run, (settled, watch), context)?;
-        if let Some(warning) = doubt::cpu_bound(&result) {
+        if let Some(warning) = doubt::cpu_bound(&result, context.facts.cpus) {
             context.warn(warning.clone());
             result.warnings.push(warning);
         }

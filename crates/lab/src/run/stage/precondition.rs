@@ -34,10 +34,10 @@ const PASS_BLOCK: u64 = 1 << 20;
 
 impl Stage for PreconditionStage {
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let known = self.basis(place.facts(), context);
+        let (known, bytes) = (self.basis(place.facts(), context), Self::bytes(place.facts().size_bytes));
         let found = known.as_ref().and_then(|basis| Preconditioned::of(context.root).find(basis));
         let record = match found {
-            Some(record) if record.is_steady() => {
+            Some(record) if is_done(&record, bytes) => {
                 let by = record.taken_from.as_deref().unwrap_or_default();
                 context.step(&self.name, "");
                 context
@@ -54,7 +54,6 @@ impl Stage for PreconditionStage {
                 record
             }
         };
-        let bytes = Self::bytes(place.facts().size_bytes);
         not_steady(self, &record, bytes).into_iter().for_each(|warning| context.warn(warning));
         context.done.push(StageRecord::Precondition(Box::new(record)));
         Ok(())
@@ -91,7 +90,8 @@ trait Steps {
 impl Steps for PreconditionStage {
     /// What it is kept by in the store. Only of a real device: others are made for each trial.
     fn basis(&self, device: &BlockFacts, context: &StageContext<'_>) -> Option<serde_json::Value> {
-        let anonymous = Self { name: String::new(), when: Vec::new(), ..self.clone() };
+        // With more time what was not steady goes on.
+        let anonymous = Self { name: String::new(), when: Vec::new(), runtime: 0.0, round: None, ..self.clone() };
         let parameters = serde_json::to_value(&anonymous).ok()?;
         let is_real = matches!(context.spec.volume, VolumeSpec::Device { .. });
         is_real.then(|| preconditioned::basis(device, &parameters)).flatten()
@@ -132,9 +132,9 @@ impl Steps for PreconditionStage {
         let limit = GRACE + Duration::from_secs_f64(self.runtime);
         let round_ms = to_u64(self.round_s() * 1e3).max(1);
         let longest = Longest::Nanoseconds(to_u64(self.runtime * 1e9));
-        // Until about as much was written as there is, a drive has free blocks, and is as fast as it will not stay.
-        let steady_from = Some(bytes.saturating_sub(earlier_bytes));
-        let limits = Limits { limit, round_ms, steady_from };
+        // Until about as much was written as there is, a drive has free blocks, and is as fast as it will not stay. In the pause
+        // since an earlier trial it may have collected some.
+        let limits = Limits { limit, round_ms, steady_from: Some(bytes) };
         let wrote = run.fio("random writes", words, (limits, longest), context)?;
         let told = figures("random writes", &wrote)?;
         Ok(PreconditionRecord {
@@ -234,13 +234,18 @@ fn place_of(device: &Path, bytes: u64) -> Place {
     Place { ground: Ground::Device(device.display().to_string()), files: 1, each_bytes: bytes }
 }
 
+/// Whether a device is in its steady state, by the rule as it is now.
+fn is_done(record: &PreconditionRecord, bytes: u64) -> bool {
+    record.is_steady() && record.write.bytes >= bytes
+}
+
 fn not_steady(stage: &PreconditionStage, record: &PreconditionRecord, bytes: u64) -> Option<Warning> {
     let message = || {
-        let (name, runtime, wrote) = (&stage.name, stage.runtime, record.random_bytes());
+        let (name, runtime, wrote) = (&stage.name, stage.runtime, record.write.bytes);
         if wrote < bytes {
             let (wrote, bytes) = (Bytes(wrote), Bytes(bytes));
             return format!(
-                "stage {name}: random writes of {runtime} s wrote {wrote} of {bytes}, too little to be steady"
+                "stage {name}: random writes of {runtime} s wrote {wrote}, less than the {bytes} of the device: not steady"
             );
         }
         format!("stage {name}: random writes were not steady after {runtime} s")
