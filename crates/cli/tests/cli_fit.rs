@@ -26,6 +26,11 @@ fn up(disks: &Disks, name: &str, size: &str, medium: &str, time: &str) -> String
     disks.up(name, &["--size", size, "--medium", medium, "--time", time])
 }
 
+fn capacity(medium: &str) -> String {
+    let capacity = medium.parse::<MediumSpec>().unwrap().resolved().unwrap().capacity_bytes().unwrap();
+    (capacity / 4096 * 4096).to_string()
+}
+
 /// The fitted value of a parameter ÷ the drive's.
 fn ratio(report: &Value, medium: &str, key: &str) -> f64 {
     let own = medium.parse::<MediumSpec>().unwrap().parameters();

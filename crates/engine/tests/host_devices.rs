@@ -7,12 +7,15 @@ mod skip;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use fsage_engine::host::held::{HeldDevices, await_free};
 use fsage_engine::host::{HostError, block, cache, loopback, mount, setting};
 use fsage_model::protocol::{Failure, FailureKind};
 
 const SIZE: u64 = 48 << 20;
+/// How long a device has to be quiet.
+const QUIET: Duration = Duration::from_millis(50);
 
 /// A loop device over a file of its own, released when it goes.
 struct Disk {
@@ -317,7 +320,7 @@ fn a_device_at_rest_has_what_was_written_to_it() {
     let opened = std::fs::File::options().write(true).open(&disk.device).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&opened, &[7; 1 << 20], 8 << 20).unwrap();
     let before = written();
-    let settled = fsage_engine::settle::settle(&disk.device, None).unwrap();
+    let settled = fsage_engine::settle::settle(&disk.device, None, QUIET).unwrap();
     let after = written();
     assert!(after.0 >= before.0 + (1 << 20), "{before:?} {after:?}");
     assert!(after.1 > before.1, "its cache was not flushed: {before:?} {after:?}");
@@ -326,10 +329,10 @@ fn a_device_at_rest_has_what_was_written_to_it() {
     let point = disk.mount_ext4();
     std::fs::write(point.join("file"), [7; 1 << 20]).unwrap();
     let before = written();
-    let settled = fsage_engine::settle::settle(&disk.device, Some(&point)).unwrap();
+    let settled = fsage_engine::settle::settle(&disk.device, Some(&point), QUIET).unwrap();
     let after = written();
     assert!(after.0 >= before.0 + (1 << 20) && settled.sync_ns > 0, "{before:?} {after:?} {settled:?}");
     // Nothing is left to write.
-    assert!(fsage_engine::settle::settle(&disk.device, Some(&point)).unwrap().quiet);
+    assert!(fsage_engine::settle::settle(&disk.device, Some(&point), QUIET).unwrap().quiet);
     assert!(written().0 <= after.0 + (64 << 10), "{after:?} {:?}", written());
 }

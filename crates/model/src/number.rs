@@ -24,7 +24,7 @@ pub fn plural(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(value), if value == 1 { one } else { many })
 }
 
-/// Three significant digits, two where it is below 1, never scientific from 0.001 up; `–` for what is not a number.
+/// Three significant digits; below 1 two decimals down to 0.01, four down to 0.001, never scientific from 0.001 up; `–` for what is not a number.
 #[must_use]
 pub fn significant(value: f64) -> String {
     let size = value.abs();

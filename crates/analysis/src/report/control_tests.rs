@@ -142,7 +142,10 @@ fn a_known_slowdown_is_found_with_its_size() {
     assert_eq!((found.verdict, noisy[0].words().as_str()), ("inconclusive", "too noisy to be found"));
     assert!(found.line().contains("was found in 0 of 2 measures"), "{}", found.line());
     let few = of(2, 0.005, 1.25);
-    assert_eq!((summary(&few).unwrap().verdict, few[0].words().as_str()), ("inconclusive", "too few repeats"));
+    assert_eq!(
+        (summary(&few).unwrap().verdict, few[0].words().as_str()),
+        ("inconclusive", "too few repeats")
+    );
     assert!(summary(&few).unwrap().line().contains("3 repeats"));
 }
 

@@ -131,7 +131,9 @@ fn one(
     let iops = level(&trials, &of(metric::IOPS), view.confidence)?;
     // A trial with few operations lacks the far ones: those of the others alone would be of the fast trials.
     let of_all = |number: &str| {
-        level(&trials, &of(number), view.confidence).filter(|found| found.n == iops.n).map(|found| found.value)
+        level(&trials, &of(number), view.confidence)
+            .filter(|found| found.n == iops.n)
+            .map(|found| found.value)
     };
     let percentile = |name: &str| ["read", "write"].iter().find_map(|way| of_all(&format!("{way}_{name}")));
     let sides = |kind: &str| [(factor::FILE_SYSTEM.to_owned(), kind.into())].into();

@@ -15,8 +15,8 @@ use super::{ReportError, ReportOptions, difference, lockstep, remedy, scaling, s
 use crate::stats::scaling::usl::{Coefficient, Law, Value as Fitted};
 use crate::stats::{ClaimVerdict, Estimate, Interval, Judgement};
 
-/// Version of [`Findings`]. 1: first.
-pub const FINDINGS_VERSION: u32 = 1;
+/// Version of [`Findings`]. 1: first; 2: controls that are `inconclusive` are called so.
+pub const FINDINGS_VERSION: u32 = 2;
 
 /// What the tables of a report say.
 #[derive(Debug, Clone, Serialize)]

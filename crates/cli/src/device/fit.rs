@@ -155,7 +155,11 @@ fn output(path: &Path) -> Result<NewFile, Problem> {
         let message = format!("`{}` is no name of a medium file", path.display());
         return Err(Problem::new(EXIT_USAGE, message).hint("end it with `.toml`, by which it is known"));
     }
-    NewFile::create(path, Readers::All).map_err(|error| unwritten(EXIT_USAGE, "medium", path, &error))
+    NewFile::create(path, Readers::All).map_err(|error| {
+        let problem = unwritten(EXIT_USAGE, "medium", path, &error);
+        let next = "give a file in a folder that exists with `--output`";
+        if problem.hint.is_some() { problem } else { problem.hint(next) }
+    })
 }
 
 fn exists(path: &Path) -> Problem {

@@ -34,6 +34,10 @@ pub(crate) fn run(command: &DeviceCommand, terminal: &Terminal) -> Result<u8, Pr
 /// Why a device cannot be read, as the user asked for it, with a next step.
 fn unreadable(device: &Path, problem: Problem) -> Problem {
     let next = "name a block device (`lsblk` lists them); reading one needs root";
+    // A call that failed says why in its causes; an agent that cannot be asked says it itself.
+    if !problem.message.ends_with(" failed") {
+        return problem;
+    }
     let hint = problem.hint.or_else(|| Some(next.to_owned()));
     Problem { message: format!("cannot read {}", device.display()), hint, ..problem }
 }

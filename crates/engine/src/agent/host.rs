@@ -86,7 +86,7 @@ handlers! { task:
         wear::read(&device, &task.agent.children)?
     };
     SettleDevice { device, directory, quiet_ms } => {
-        let quiet = Duration::from_millis(quiet_ms);
+        let quiet = Duration::from_millis(quiet_ms.max(1));
         task.agent.held.used::<_, HostError>(&device, |_| settle::settle(&device, directory.as_deref(), quiet))?
     };
     ReadBoundaries { device, spec } => {

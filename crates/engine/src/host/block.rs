@@ -158,13 +158,6 @@ struct Partition {
     folder: PathBuf,
 }
 
-/// Serial number of the disk that a block device (its number) is, or is a partition of; empty when unknown.
-pub(crate) fn disk_serial(device: u64) -> String {
-    let Sysfs { disk, .. } = Sysfs::of(device);
-    let number = read_trimmed(disk.join("dev"));
-    Sysfs { number, own: disk.clone(), disk, is_partition: false }.serial()
-}
-
 impl Sysfs {
     fn of(device: u64) -> Self {
         let number = format!("{}:{}", major(device), minor(device));
@@ -237,6 +230,13 @@ impl Sysfs {
             |line: &str| Some(line.strip_prefix("E:")?.strip_prefix(property)?.strip_prefix('=')?.to_owned());
         database.lines().find_map(line)
     }
+}
+
+/// Serial number of the disk that a block device (its number) is, or is a partition of; empty when unknown.
+pub(crate) fn disk_serial(device: u64) -> String {
+    let Sysfs { disk, .. } = Sysfs::of(device);
+    let number = read_trimmed(disk.join("dev"));
+    Sysfs { number, own: disk.clone(), disk, is_partition: false }.serial()
 }
 
 /// Mount points of the device and its partitions: by number, and by name for file systems that have

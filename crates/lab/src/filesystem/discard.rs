@@ -18,7 +18,7 @@ pub(crate) fn mkfs_discards(file_system: &FileSystemSpec) -> bool {
 #[must_use]
 pub(crate) fn mount_discards(file_system: &FileSystemSpec) -> bool {
     let kind = &file_system.kind;
-    let own = file_system.options.get(kind).map_or(&[][..], |options| &options.mount);
+    let own = file_system.options.get(kind).map_or(&[][..], |options| options.mount.as_slice());
     let has = |name: &str| {
         let mut options = own.iter().flat_map(|options| options.split(','));
         options.any(|option| option.split('=').next() == Some(name))

@@ -10,7 +10,7 @@ use crate::size::Bytes;
 const UNIT: u64 = 1 << 20;
 
 /// Parameters of the `precondition` stage: the device is written sequentially from end to end, then at random until its
-/// rate is steady (SNIA's performance test specification), so that flash is measured as it is in use and not as it is
+/// rate is steady (SNIA's performance test specification) and the device's size was written, so that flash is measured as it is in use and not as it is
 /// when new. It comes first and works on the device before mkfs; on a real device it is done once, and further trials and
 /// runs of the study take it from the store. Needs fio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub struct PreconditionStage {
     /// Jobs that write at random at the same time (1..=256).
     #[serde(default = "one")]
     pub numjobs: u32,
-    /// Longest time of the random writes in seconds (0.5 to a week). They end earlier when their rate is steady.
+    /// Longest time of the random writes in seconds (0.5 to a week). They end earlier when their rate is steady, on flash not before the device's size was written.
     #[serde(default = "two_hours")]
     pub runtime: f64,
     /// Seconds of a round of the rule for steady state (at least 0.1); absent: 60, or a twentieth of `runtime` where that

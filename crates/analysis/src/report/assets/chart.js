@@ -118,7 +118,7 @@ fsage.bucket = (power) => {
   return `${2 ** (power % 10)} ${units[Math.floor(power / 10)] ?? "?"}`;
 };
 
-// Numbers as the rest of the page has them (crates/model/src/number.rs): thousands by commas, three significant digits, two below 1.
+// Numbers as the rest of the page has them (crates/model/src/number.rs): thousands by commas, three significant digits, decimals below 1.
 fsage.grouped = (value) => Math.round(value).toLocaleString("en");
 
 fsage.significant = (value) => {

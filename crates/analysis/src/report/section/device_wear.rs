@@ -23,7 +23,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         trials.iter().flat_map(|trial| trial.wear.iter().flat_map(|wear| stage(trial, wear))).collect();
     Some(html! {
         p.lead {
-            "The counters are the device's own. Each moves in steps, which the tables give: where a counter did not move, the difference is less than one step. "
+            "The counters are the device's own. Each moves in steps, which the tables give: where a counter did not move, the difference is less than one step, and where it moved by few, ± says how far it may be off. "
             b { "No change of the rated life used does not mean no wear." }
             " A step of 1 % of a drive rated for 600 TB is 6 TB. Counters belong to the whole disk and include what others wrote to it."
         }
@@ -126,7 +126,8 @@ fn moved_by(kind: WearKind, moved: u64, step: u64) -> String {
     /// Steps from which on one of them is little.
     const MANY: u64 = 100;
     let amount_of = amount(kind, moved);
-    let is_exact = matches!(kind, WearKind::MediaErrors | WearKind::SpareState) || moved / step.max(1) >= MANY;
+    let is_exact =
+        matches!(kind, WearKind::MediaErrors | WearKind::SpareState) || moved / step.max(1) >= MANY;
     if is_exact { amount_of } else { format!("{amount_of} ± {}", amount(kind, step)) }
 }
 

@@ -91,7 +91,7 @@ fn coefficients_are_covered_by_their_intervals() {
             shares[..3].iter().all(|share| (93.0..=97.0).contains(share)),
             "{seeds}, {noise}: {shares:?}"
         );
-        assert!(shares[3] > 92.0, "{seeds}, {noise}: {shares:?}");
+        assert!(shares[3] > 90.0, "{seeds}, {noise}: {shares:?}");
         assert!(
             percent(rejected, ROUNDS) < 7.0,
             "{seeds}, {noise}: a law that holds was rejected {rejected} times"
@@ -140,12 +140,12 @@ fn a_maximum_needs_six_loads_and_a_measured_fall() {
     let mut dice = Dice::new(27);
     let has_peak = |law: Option<super::Law>| law.is_some_and(|law| law.peak.is_some());
     // What levels off at once looks retrograde to four loads, and the law's maximum lies among them.
-    let levels = |load: u64| [1.0, 3.2, 4.6, 4.6][load.ilog2() as usize / 2];
+    let levels = |load: u64| [1.0, 3.05, 5.9, 5.9][load.ilog2() as usize / 2];
     let four: Vec<_> = (0..200).map(|_| of(&mut dice, &[1, 4, 16, 64], &levels)).collect();
     let above = |law: &super::Law| law.kappa.interval.is_some_and(|interval| interval.low > 0.0);
     assert!(four.iter().flatten().any(above), "κ is above 0 by four loads: {four:?}");
     assert!(!four.into_iter().any(has_peak));
-    // A law whose maximum, at 10, is the second largest load, and beyond which little was measured.
+    // A law whose maximum is at 10: beyond all of the first loads, among the second.
     let truth: Truth = [1000.0, 0.02, 0.0098];
     let short =
         (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 3, 4, 6, 8], &|load| law(truth, load)))).count();
@@ -153,7 +153,8 @@ fn a_maximum_needs_six_loads_and_a_measured_fall() {
         (0..200).filter(|_| has_peak(of(&mut dice, &[1, 2, 4, 8, 16, 32], &|load| law(truth, load)))).count();
     assert!(short < 10 && long > 190, "{short}, {long} of 200");
     // A rate that falls from the smallest load on.
-    let falls = (0..200).filter(|_| has_peak(of(&mut dice, &LOADS, &|load| law([100.0, 0.67, 0.42], load)))).count();
+    let falls =
+        (0..200).filter(|_| has_peak(of(&mut dice, &LOADS, &|load| law([100.0, 0.67, 0.42], load)))).count();
     assert_eq!(falls, 0);
 }
 

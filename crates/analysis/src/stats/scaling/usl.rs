@@ -179,7 +179,8 @@ fn is_measured(curve: &Curve, peak: f64, confidence: f64) -> bool {
     let off = |place: &usize| (fsage_model::quantity::as_f64(loads[*place]).ln() - peak).abs();
     let nearest = (0..loads.len()).min_by(|a, b| off(a).total_cmp(&off(b)));
     let (Some(nearest), Some(last)) = (nearest, loads.len().checked_sub(1)) else { return false };
-    let change = |from: usize, to: usize| interval(curve.logs.iter().map(|seed| seed[to] - seed[from]), confidence);
+    let change =
+        |from: usize, to: usize| interval(curve.logs.iter().map(|seed| seed[to] - seed[from]), confidence);
     loads.len() >= FEWEST_OF_PEAK
         && change(0, nearest).is_some_and(|rise| rise.low > 0.0)
         && change(nearest, last).is_some_and(|fall| fall.high < 0.0)

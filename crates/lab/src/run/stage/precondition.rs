@@ -34,10 +34,12 @@ const PASS_BLOCK: u64 = 1 << 20;
 
 impl Stage for PreconditionStage {
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let (known, bytes) = (self.basis(place.facts(), context), Self::bytes(place.facts().size_bytes));
+        let known = self.basis(place.facts(), context);
+        // What a disk without flash is written makes no difference to it.
+        let needed = if place.facts().rotational { 0 } else { Self::bytes(place.facts().size_bytes) };
         let found = known.as_ref().and_then(|basis| Preconditioned::of(context.root).find(basis));
         let record = match found {
-            Some(record) if is_done(&record, bytes) => {
+            Some(record) if is_done(&record, needed) => {
                 let by = record.taken_from.as_deref().unwrap_or_default();
                 context.step(&self.name, "");
                 context
@@ -54,7 +56,7 @@ impl Stage for PreconditionStage {
                 record
             }
         };
-        not_steady(self, &record, bytes).into_iter().for_each(|warning| context.warn(warning));
+        not_steady(self, &record, needed).into_iter().for_each(|warning| context.warn(warning));
         context.done.push(StageRecord::Precondition(Box::new(record)));
         Ok(())
     }
@@ -91,7 +93,8 @@ impl Steps for PreconditionStage {
     /// What it is kept by in the store. Only of a real device: others are made for each trial.
     fn basis(&self, device: &BlockFacts, context: &StageContext<'_>) -> Option<serde_json::Value> {
         // With more time what was not steady goes on.
-        let anonymous = Self { name: String::new(), when: Vec::new(), runtime: 0.0, round: None, ..self.clone() };
+        let anonymous =
+            Self { name: String::new(), when: Vec::new(), runtime: 0.0, round: None, ..self.clone() };
         let parameters = serde_json::to_value(&anonymous).ok()?;
         let is_real = matches!(context.spec.volume, VolumeSpec::Device { .. });
         is_real.then(|| preconditioned::basis(device, &parameters)).flatten()
@@ -123,18 +126,23 @@ impl Steps for PreconditionStage {
             Some(earlier) => (earlier.passes.clone(), earlier.random_bytes()),
             None => (Vec::new(), 0),
         };
-        for number in 1..=if earlier.is_some() { 0 } else { self.fills } {
+        let fills = if earlier.is_some() { 0 } else { self.fills };
+        for number in 1..=fills {
             context.interrupted()?;
             passes.push(run.pass(number, &ground, context)?);
         }
         context.interrupted()?;
-        let words = ground.words(&point, self.times(), context.planned.seed);
+        // Further writes go to other places.
+        let seed = context.planned.seed.wrapping_add(earlier_bytes);
+        let words = ground.words(&point, self.times(), seed);
         let limit = GRACE + Duration::from_secs_f64(self.runtime);
         let round_ms = to_u64(self.round_s() * 1e3).max(1);
         let longest = Longest::Nanoseconds(to_u64(self.runtime * 1e9));
-        // Until about as much was written as there is, a drive has free blocks, and is as fast as it will not stay. In the pause
-        // since an earlier trial it may have collected some.
-        let limits = Limits { limit, round_ms, steady_from: Some(bytes) };
+        // Until about as much was written as there is, flash has free blocks, and is as fast as it will not stay. In the pause since
+        // an earlier trial it may have collected some.
+        let left =
+            if place.facts().rotational { 0 } else { bytes.saturating_sub(earlier_bytes).max(bytes / 10) };
+        let limits = Limits { limit, round_ms, steady_from: Some(left) };
         let wrote = run.fio("random writes", words, (limits, longest), context)?;
         let told = figures("random writes", &wrote)?;
         Ok(PreconditionRecord {
@@ -236,16 +244,16 @@ fn place_of(device: &Path, bytes: u64) -> Place {
 
 /// Whether a device is in its steady state, by the rule as it is now.
 fn is_done(record: &PreconditionRecord, bytes: u64) -> bool {
-    record.is_steady() && record.write.bytes >= bytes
+    record.is_steady() && record.random_bytes() >= bytes
 }
 
 fn not_steady(stage: &PreconditionStage, record: &PreconditionRecord, bytes: u64) -> Option<Warning> {
     let message = || {
-        let (name, runtime, wrote) = (&stage.name, stage.runtime, record.write.bytes);
+        let (name, runtime, wrote) = (&stage.name, stage.runtime, record.random_bytes());
         if wrote < bytes {
             let (wrote, bytes) = (Bytes(wrote), Bytes(bytes));
             return format!(
-                "stage {name}: random writes of {runtime} s wrote {wrote}, less than the {bytes} of the device: not steady"
+                "stage {name}: {wrote} were written at random, at last for {runtime} s: less than the {bytes} of the device, and not steady"
             );
         }
         format!("stage {name}: random writes were not steady after {runtime} s")

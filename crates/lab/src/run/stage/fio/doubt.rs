@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn late_replies_are_told_once_for_all_points_with_the_worst() {
         let of = |bs: &str, busy_ms: u64, model_ms: u64| {
-            let disk = DiskUse { time: DiskTime::Real, elapsed_ns: model_ms * 1_000_000, ..DiskUse::default() };
+            let disk =
+                DiskUse { time: DiskTime::Real, elapsed_ns: model_ms * 1_000_000, ..DiskUse::default() };
             let device = DeviceCounts { busy_ms, ..DeviceCounts::default() };
             let point = point(&format!(r#"{{"rw": "randread", "bs": "{bs}"}}"#));
             FioResult { disk: Some(disk), device: Some(device), ..result(point) }
