@@ -177,7 +177,7 @@ fn comes_cold(held: &HeldDevices, point: &Path) -> bool {
     (0..40).any(|_| {
         let is_cold = held.mount_afresh(point).unwrap();
         if !is_cold {
-            std::thread::sleep(std::time::Duration::from_millis(250));
+            std::thread::sleep(Duration::from_millis(250));
         }
         is_cold
     })
