@@ -161,13 +161,13 @@ fn scope(view: &View) -> String {
     } else {
         String::new()
     };
-    format!(
-        "{}{of} complete on {}: {} operations, {} written by them.",
-        counted(complete, "trial"),
-        view.file_systems.join(", "),
-        grouped(operations),
-        bytes(written)
-    )
+    // Only loads that age a volume count theirs.
+    let did = if operations > 0 {
+        format!(": {} operations, {} written by them", grouped(operations), bytes(written))
+    } else {
+        String::new()
+    };
+    format!("{}{of} complete on {}{did}.", counted(complete, "trial"), view.file_systems.join(", "))
 }
 
 /// What the times are, where they are not the wall's.

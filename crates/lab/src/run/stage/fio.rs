@@ -425,10 +425,10 @@ fn times(stage: &FioStage) -> Times {
     Times { runtime_ms: ms(stage.runtime), ramp_ms: ms(stage.ramp) }
 }
 
-/// How long a device has to be quiet before a point: a hundredth of the point's time, so that short points are not mostly
+/// How long a device has to be quiet before a point: half a percent of the point's time, so that short points are not mostly
 /// waiting, at least 10 ms and at most 50.
 fn quiet_ms(runtime_s: f64) -> u64 {
-    to_u64(runtime_s * 10.0).clamp(10, LONGEST_QUIET_MS)
+    to_u64(runtime_s * 5.0).clamp(10, LONGEST_QUIET_MS)
 }
 
 /// Points in an order that the seed shuffles, those of one number of files together.
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn a_short_point_is_not_waited_for_as_long_as_a_long_one() {
-        assert_eq!([0.5, 1.0, 2.5, 5.0, 60.0].map(quiet_ms), [10, 10, 25, 50, 50]);
+        assert_eq!([0.5, 2.0, 5.0, 10.0, 60.0].map(quiet_ms), [10, 10, 25, 50, 50]);
     }
 
     #[test]
