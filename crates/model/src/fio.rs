@@ -359,6 +359,31 @@ pub struct FioResult<P = FioPoint> {
 }
 
 impl<P> FioResult<P> {
+    /// One without figures, for filling in.
+    #[must_use]
+    pub fn empty(point: P) -> Self {
+        Self {
+            point,
+            file: String::new(),
+            end: FioEnd::Time,
+            runtime_ns: 0,
+            elapsed_ns: 0,
+            read: FioLatency::default(),
+            write: FioLatency::default(),
+            read_percentiles: Vec::new(),
+            write_percentiles: Vec::new(),
+            user_ns: 0,
+            system_ns: 0,
+            context_switches: 0,
+            samples: Vec::new(),
+            device: None,
+            disk: None,
+            settled: None,
+            warnings: Vec::new(),
+            kept: false,
+        }
+    }
+
     /// Operations of both directions.
     #[must_use]
     pub const fn operations(&self) -> u64 {
@@ -479,24 +504,14 @@ mod tests {
         let read =
             FioLatency { operations: 1900, bytes: 1900 * 4096, mean_ns: 10.0, ..FioLatency::default() };
         let result = FioResult {
-            point: point(),
-            file: String::new(),
             end: FioEnd::Steady,
             runtime_ns: 3_500_000_000,
-            elapsed_ns: 0,
             read,
             write: FioLatency { operations: 100, mean_ns: 30.0, ..FioLatency::default() },
-            read_percentiles: Vec::new(),
-            write_percentiles: Vec::new(),
             user_ns: 1000,
             system_ns: 3000,
-            context_switches: 0,
             samples,
-            device: None,
-            disk: None,
-            settled: None,
-            warnings: Vec::new(),
-            kept: false,
+            ..FioResult::empty(point())
         };
         assert_eq!((result.iops(), result.bandwidth()), (200.0, 200.0 * 4096.0));
         assert_eq!((result.mean_ns(), result.cpu_ns_per_operation()), (11.0, 2.0));

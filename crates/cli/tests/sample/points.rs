@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsage_model::fio::{
-    FioEnd, FioEngine, FioLatency, FioPattern, FioPoint, FioRecord, FioResult, LatencyAt, PERCENTILES,
+    FioEngine, FioLatency, FioPattern, FioPoint, FioRecord, FioResult, LatencyAt, PERCENTILES,
 };
 use fsage_model::quantity::to_u64;
 use fsage_model::record::{StageRecord, TrialRecord};
@@ -51,24 +51,15 @@ fn result(file_system: &str, depth: u32, noise: &mut Noise) -> FioResult {
         max_ns: mean_ns * 20.0,
     };
     FioResult {
-        point: point(depth),
         file: format!("fio/fio-{}.json", point(depth)),
-        end: FioEnd::Time,
         runtime_ns: 1_000_000_000,
         elapsed_ns: 1_100_000_000,
         read,
-        write: FioLatency::default(),
         read_percentiles: PERCENTILES.iter().take(24).map(at).collect(),
-        write_percentiles: Vec::new(),
         user_ns: 1_000_000,
         system_ns: 5_000_000,
         context_switches: 1000,
-        samples: Vec::new(),
-        device: None,
-        disk: None,
-        settled: None,
-        warnings: Vec::new(),
-        kept: false,
+        ..FioResult::empty(point(depth))
     }
 }
 

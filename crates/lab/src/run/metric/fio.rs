@@ -71,7 +71,7 @@ fn point<P: Display>(list: &mut List<'_>, result: &FioResult<P>) {
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::fio::{FioEnd, FioEngine, FioPattern};
+    use fsage_model::fio::{FioEngine, FioPattern};
     use fsage_model::record::StageRecord;
     use fsage_model::size::Bytes;
 
@@ -94,24 +94,12 @@ mod tests {
     fn of<P>(point: P, bs: u64, operations: u64) -> FioResult<P> {
         let read = FioLatency { operations, bytes: operations * bs, mean_ns: 50.0, ..FioLatency::default() };
         FioResult {
-            point,
-            file: "fio/x.json".to_owned(),
-            end: FioEnd::Time,
             runtime_ns: 2_000_000_000,
-            elapsed_ns: 0,
             read,
-            write: FioLatency::default(),
-            read_percentiles: Vec::new(),
-            write_percentiles: Vec::new(),
             user_ns: operations,
             system_ns: operations,
             context_switches: operations,
-            samples: Vec::new(),
-            device: None,
-            disk: None,
-            settled: None,
-            warnings: Vec::new(),
-            kept: false,
+            ..FioResult::empty(point)
         }
     }
 

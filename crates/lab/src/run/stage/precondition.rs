@@ -35,8 +35,7 @@ const PASS_BLOCK: u64 = 1 << 20;
 impl Stage for PreconditionStage {
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let known = self.basis(place.facts(), context);
-        // What a disk without flash is written makes no difference to it.
-        let needed = if place.facts().rotational { 0 } else { Self::bytes(place.facts().size_bytes) };
+        let needed = self.needed(place.facts());
         let found = known.as_ref().and_then(|basis| Preconditioned::of(context.root).find(basis));
         let record = match found {
             Some(record) if is_done(&record, needed) => {
@@ -80,6 +79,7 @@ impl Stage for PreconditionStage {
 /// Private steps of the stage.
 trait Steps {
     fn basis(&self, device: &BlockFacts, context: &StageContext<'_>) -> Option<serde_json::Value>;
+    fn needed(&self, device: &BlockFacts) -> u64;
     fn times(&self) -> Times;
     fn precondition(
         &self,
@@ -98,6 +98,11 @@ impl Steps for PreconditionStage {
         let parameters = serde_json::to_value(&anonymous).ok()?;
         let is_real = matches!(context.spec.volume, VolumeSpec::Device { .. });
         is_real.then(|| preconditioned::basis(device, &parameters)).flatten()
+    }
+
+    /// Bytes to write at random before a rate can be steady: none to a disk without flash, to which they make no difference.
+    fn needed(&self, device: &BlockFacts) -> u64 {
+        if device.rotational { 0 } else { Self::bytes(device.size_bytes) }
     }
 
     fn times(&self) -> Times {
@@ -140,8 +145,8 @@ impl Steps for PreconditionStage {
         let longest = Longest::Nanoseconds(to_u64(self.runtime * 1e9));
         // Until about as much was written as there is, flash has free blocks, and is as fast as it will not stay. In the pause since
         // an earlier trial it may have collected some.
-        let left =
-            if place.facts().rotational { 0 } else { bytes.saturating_sub(earlier_bytes).max(bytes / 10) };
+        let needed = self.needed(place.facts());
+        let left = needed.saturating_sub(earlier_bytes).max(needed / 10);
         let limits = Limits { limit, round_ms, steady_from: Some(left) };
         let wrote = run.fio("random writes", words, (limits, longest), context)?;
         let told = figures("random writes", &wrote)?;

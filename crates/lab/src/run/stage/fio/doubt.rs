@@ -50,31 +50,12 @@ pub(super) fn late_replies(stage: &str, results: &[FioResult]) -> Option<Warning
 #[cfg(test)]
 mod tests {
     use fsage_model::disk::DiskUse;
-    use fsage_model::fio::{DeviceCounts, FioEnd, FioLatency};
+    use fsage_model::fio::DeviceCounts;
 
     use super::*;
 
     fn result(point: FioPoint) -> FioResult {
-        FioResult {
-            point,
-            file: String::new(),
-            end: FioEnd::Time,
-            runtime_ns: 1_000_000,
-            elapsed_ns: 0,
-            read: FioLatency::default(),
-            write: FioLatency::default(),
-            read_percentiles: Vec::new(),
-            write_percentiles: Vec::new(),
-            user_ns: 0,
-            system_ns: 0,
-            context_switches: 0,
-            samples: Vec::new(),
-            device: None,
-            disk: None,
-            settled: None,
-            warnings: Vec::new(),
-            kept: false,
-        }
+        FioResult { runtime_ns: 1_000_000, ..FioResult::empty(point) }
     }
 
     fn point(keys: &str) -> FioPoint {
