@@ -5,6 +5,7 @@
 //! file systems. Results go to standard output, everything else to standard error.
 
 pub mod age;
+pub mod boot;
 pub mod clean;
 pub mod compare;
 pub mod completions;
@@ -18,6 +19,7 @@ mod foresight;
 pub mod histogram;
 pub mod image;
 pub mod images;
+pub mod kernel;
 pub mod load;
 pub mod measure;
 pub mod power_cycle;
@@ -28,6 +30,7 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod scan;
+pub mod serve;
 pub mod session;
 pub mod study;
 pub mod terminal;
@@ -120,6 +123,9 @@ pub enum Command {
     /// Split a real disk into partitions that studies can name
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
+    /// Fetch kernels for guests, list those that are there
+    #[command(subcommand)]
+    Kernel(kernel::KernelCommand),
     /// Try what survives a power cut: crash states of a load on a virtual disk (needs root)
     Crash(crash::CrashArgs),
     /// Cut the power of a real board again and again; count what survives
@@ -136,6 +142,12 @@ pub enum Command {
     Clean(clean::CleanArgs),
     /// Check what this host supports and lacks; print the command that installs it
     Doctor(doctor::DoctorArgs),
+    /// Be the first process of a guest
+    #[command(hide = true)]
+    Boot(boot::BootArgs),
+    /// Run trials for fsage on another host, which starts it
+    #[command(hide = true)]
+    Serve(serve::ServeArgs),
     /// Print the completion script of a shell
     #[command(hide = true)]
     Completions(completions::CompletionsArgs),
@@ -165,7 +177,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Says what killed runs left, before a command that does not deal with it.
 fn tell_left_over(command: &Command, terminal: &Terminal) {
-    if matches!(command, Command::Clean(_) | Command::Completions(_)) {
+    if matches!(command, Command::Clean(_) | Command::Completions(_) | Command::Serve(_) | Command::Boot(_)) {
         return;
     }
     let left = fsage_lab::lease::left_over();
@@ -208,6 +220,9 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Export(args) => export::run(&args, terminal),
         Command::Clean(args) => clean::run(&args, terminal),
         Command::Doctor(args) => doctor::run(&args, terminal),
+        Command::Kernel(command) => kernel::run(&command, terminal),
+        Command::Boot(_) => boot::run(),
+        Command::Serve(args) => serve::run(&args),
         Command::Completions(args) => completions::run(&args, terminal),
     }
 }

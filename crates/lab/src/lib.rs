@@ -3,11 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod boot;
 pub mod crash;
 pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod filesystem;
+pub mod guest;
 pub mod image;
 pub mod lease;
 pub mod measure;

@@ -11,6 +11,7 @@ mod precondition;
 mod queue;
 mod search;
 mod stage;
+mod target;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub use precondition::PreconditionStage;
 pub use queue::{Parameter, QueueError, QueueSpec, SCHEDULERS, is_parameter};
 pub use search::*;
 pub use stage::*;
+pub use target::{GuestSpec, SshSpec, TargetSpec};
 
 /// The whole study file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -148,15 +150,6 @@ impl StudySpec {
 pub fn is_option_of_another(path: &str, kind: &str) -> bool {
     let of = path.strip_prefix("file_system.options.").and_then(|rest| rest.split('.').next());
     of.is_some_and(|of| of != kind)
-}
-
-/// Where trials run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum TargetSpec {
-    /// This host.
-    #[default]
-    Local,
 }
 
 /// The device under test.

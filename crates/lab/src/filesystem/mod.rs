@@ -276,6 +276,11 @@ impl FileSystem {
         mkfs.into_iter().chain(&self.fsck).chain(&self.mount).chain(&self.after_mount)
     }
 
+    /// The programs that it needs.
+    pub fn programs(&self) -> impl Iterator<Item = String> {
+        self.invocations().filter_map(|invocation| invocation.argv().first().cloned())
+    }
+
     /// Type given to mount(2).
     #[must_use]
     pub fn mount_type(&self) -> &str {

@@ -64,6 +64,9 @@ pub(super) fn check(study: &Study) -> Result<(), RunError> {
 /// Why the trials of a cell must be alone on the host.
 fn objection(cell: &Cell) -> Option<String> {
     let spec = &cell.spec;
+    if let Some(host) = spec.target.name() {
+        return Some(format!("those on {host} run one after the other"));
+    }
     let own = std::iter::once(spec.volume.clone());
     let others = spec.stages().flat_map(|stage| stage::of(stage).other_volumes(&spec.volume));
     if let Some(why) = own.chain(others).find_map(|volume| of_volume(&volume)) {

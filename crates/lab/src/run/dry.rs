@@ -59,7 +59,8 @@ pub(super) fn run(
         let mut resolved = resolve(cell, planned.seed, consent, root)?;
         resolved.volume.of_trial(&planned.id);
         let drives = Drive::of(&drives::volumes(cell), &planned.id, root)?;
-        say(format!("# trial {}: {}", planned.id, label(planned, study.spec.repeats)));
+        let on = spec.target.name().map(|host| format!(", on {host}")).unwrap_or_default();
+        say(format!("# trial {}: {}{on}", planned.id, label(planned, study.spec.repeats)));
         let point = mount_point(root, &planned.id);
         let named = resolved.volume.device_in_words();
         let device = if named.starts_with('/') { named } else { format!("/dev/{named}") };

@@ -9,8 +9,10 @@ use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, 
 use fsage_model::verify::VerifyResult;
 
 use super::fio::FioError;
+use super::there::Failed;
 use crate::crash::CrashError;
 use crate::filesystem::FileSystemError;
+use crate::guest::GuestError;
 use crate::image::ImageError;
 use crate::lease::LeaseError;
 use crate::measure::MeasureError;
@@ -41,6 +43,43 @@ pub enum RunError {
     /// No agent can be started.
     #[error("no agent can be started")]
     Target(#[from] TargetError),
+    /// Another host of the study cannot be worked on.
+    #[error("the target cannot be used")]
+    There(#[source] TargetError),
+    /// There is no guest.
+    #[error("there is no guest for the study")]
+    Guest(#[source] GuestError),
+    /// Wall-clock times of an emulated machine.
+    #[error(
+        "study {study} goes by wall-clock time, and guests are emulated here: their times are the emulator's"
+    )]
+    Emulated {
+        /// Its name.
+        study: String,
+    },
+    /// The study reads files that another host of it does not have.
+    #[error(
+        "{} reads files of this host, which its target {host} does not have:\n{}", study.display(), one_a_line(paths)
+    )]
+    Sources {
+        /// Its file.
+        study: PathBuf,
+        /// The target.
+        host: String,
+        /// What it reads.
+        paths: Vec<String>,
+    },
+    /// What failed a trial on another host would fail the others there.
+    #[error(transparent)]
+    Elsewhere(Failed),
+    /// Trials for another host cannot be done.
+    #[error("cannot work for another host in {}", root.display())]
+    Serve {
+        /// The folder.
+        root: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Signal(String),
@@ -130,14 +169,19 @@ impl Explain for RunError {
             Self::Volume(e) => e.exit_code(),
             Self::FileSystem(e) => e.exit_code(),
             Self::Lease(e) => e.exit_code(),
-            Self::Target(e) => Explain::exit_code(e),
+            Self::Target(e) | Self::There(e) => Explain::exit_code(e),
             Self::OnHost(e) => e.exit_code(),
-            Self::Commands { .. }
+            Self::Guest(e) => e.exit_code(),
+            Self::Emulated { .. }
+            | Self::Sources { .. }
+            | Self::Commands { .. }
             | Self::Outside { .. }
             | Self::Overlap { .. }
             | Self::Jobs { .. }
             | Self::NotBeside { .. } => EXIT_USAGE,
             Self::Kernel { .. } => EXIT_DAMAGE,
+            Self::Elsewhere(failed) => failed.exit_code,
+            Self::Serve { .. } => EXIT_FAILED,
             Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => EXIT_INTERNAL,
         }
     }
@@ -149,8 +193,13 @@ impl Explain for RunError {
             Self::Volume(e) => e.hint(),
             Self::FileSystem(e) => e.hint(),
             Self::Lease(e) => e.hint(),
-            Self::Target(e) => Explain::hint(e),
+            Self::Target(e) | Self::There(e) => Explain::hint(e),
             Self::OnHost(e) => e.hint(),
+            Self::Guest(e) => e.hint(),
+            Self::Emulated { .. } => Some(
+                "give its volumes a medium and `time = \"model\"`, or use a host with /dev/kvm".to_owned(),
+            ),
+            Self::Sources { .. } => Some("run this study on this host, or with a generated workload there".to_owned()),
             Self::Commands { .. } => Some(
                 "read them; if you trust the study's author, run it again with --allow-commands".to_owned(),
             ),
@@ -165,7 +214,12 @@ impl Explain for RunError {
                     .to_owned(),
             ),
             Self::Kernel { .. } => Some(REBOOT.to_owned()),
-            Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => None,
+            Self::Elsewhere(_)
+            | Self::Serve { .. }
+            | Self::Signal(_)
+            | Self::Path { .. }
+            | Self::Processors(_)
+            | Self::Thread(_) => None,
         }
     }
 }
@@ -240,6 +294,12 @@ pub(super) enum TrialError {
     /// The check after the last unmount.
     #[error("the file system is damaged: {0}")]
     Unclean(String),
+    /// There is no guest for it.
+    #[error("there is no guest for the trial")]
+    Guest(#[source] Box<GuestError>),
+    /// What failed it on another host.
+    #[error(transparent)]
+    There(Failed),
     /// The user asked to end; the trial is not recorded.
     #[error("interrupted")]
     Interrupted,
@@ -295,7 +355,9 @@ impl TrialError {
             | Self::Lease(_)
             | Self::Store(_)
             | Self::Damaged(_)
-            | Self::Unclean(_) => false,
+            | Self::Unclean(_)
+            | Self::Guest(_)
+            | Self::There(_) => false,
         }
     }
 
@@ -303,9 +365,20 @@ impl TrialError {
     /// keep the next trials either.
     pub(super) fn of_a_trial(self) -> Result<Self, RunError> {
         match self {
+            Self::There(failed) if failed.ends_run => Err(RunError::Elsewhere(failed)),
             Self::Store(error) => Err(error.into()),
             Self::Lease(error) if !matches!(error, LeaseError::Target(_)) => Err(error.into()),
             error => Ok(error),
+        }
+    }
+
+    /// Whether it [ends the whole run](Self::of_a_trial).
+    pub(super) const fn ends_run(&self) -> bool {
+        match self {
+            Self::Store(_) => true,
+            Self::Lease(error) => !matches!(error, LeaseError::Target(_)),
+            Self::There(failed) => failed.ends_run,
+            _ => false,
         }
     }
 
@@ -329,13 +402,18 @@ impl TrialError {
                 | FileSystemError::Tool(ToolError::NotRun { source: error, .. }),
             ) if !matches!(error, TargetError::Failed { .. }) => Err(error.into()),
             Self::Volume(_) | Self::FileSystem(_) | Self::Unclean(_) => Ok(Some(text)),
+            Self::There(failed) => Ok(failed.refusal),
             _ => Ok(None),
         }
     }
 
     /// Whether a measure found no room on the volume.
     pub(super) fn is_out_of_space(&self) -> bool {
-        matches!(self, Self::Measure(error) if error.is_out_of_space())
+        match self {
+            Self::Measure(error) => error.is_out_of_space(),
+            Self::There(failed) => failed.no_space,
+            _ => false,
+        }
     }
 
     /// Exit code that this failure stands for.
@@ -353,6 +431,8 @@ impl TrialError {
             Self::Lease(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
             Self::Kernel { .. } | Self::InTheWay { .. } | Self::Damaged(_) | Self::Unclean(_) => EXIT_DAMAGE,
+            Self::There(failed) => failed.exit_code,
+            Self::Guest(e) => e.exit_code(),
             Self::LogFull { .. } | Self::Interrupted => EXIT_FAILED,
         }
     }
@@ -389,6 +469,7 @@ impl TrialError {
             ),
             Self::Kernel { .. } => Some(REBOOT.to_owned()),
             Self::Target(e) => Explain::hint(e),
+            Self::Guest(e) => e.hint(),
             _ => None,
         };
         match hint {

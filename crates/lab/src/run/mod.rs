@@ -20,6 +20,7 @@ mod queue;
 mod search;
 mod stage;
 mod summary;
+mod there;
 mod trial;
 mod trial_volume;
 mod warning;
@@ -41,6 +42,8 @@ pub use observer::{Quiet, RunEvent, RunObserver};
 use queue::Queue;
 use search::Searches;
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
+use there::{Begin, Others};
+pub use there::{Failed, serve};
 use trial::Lab;
 
 use crate::lease::Journal;
@@ -129,6 +132,7 @@ pub fn run_study_with(
         return dry::run(&study, &plan, &root, &consent, (&foreign, &outside), observer);
     }
     agreed(options, &study, foreign, outside)?;
+    let others = elsewhere(&study, options)?;
     let interrupt = Interrupt::listen()?;
     let mut writer = Store::create(&root, &plan, &study.text)?;
     let journal = Journal::open(&root)?;
@@ -136,6 +140,7 @@ pub fn run_study_with(
     let start = || (start.lock().unwrap_or_else(PoisonError::into_inner))();
     let mut lab = Lab::new(root.clone(), consent, &start, journal, interrupt);
     lab.on_host = options.on_host;
+    lab.others = Some(others.clone());
     let mut summary = RunSummary::new(&study, &plan, &root);
     for damaged in writer.damaged() {
         writer.set_aside(&damaged)?;
@@ -156,6 +161,7 @@ pub fn run_study_with(
     let mut progress =
         Progress { study: &mut study, plan: &mut plan, searches, writer: &mut writer, summary: &mut summary };
     let outcome = progress.every_block(&mut lab, options.jobs, observer);
+    others.close();
     // Agents that were lost while they released: once more, before the user has to.
     let outcome = outcome.and_then(|()| clean_left_over(&mut lab, "a failed trial", observer));
     summary.interrupted_by = lab.interrupt.by();
@@ -182,6 +188,20 @@ fn agreed(
     }
     let mut drives = study.drives_cut().into_iter();
     drives.try_for_each(|drive| crate::crash::allow(drive, options.on_host)).map_err(RunError::OnHost)
+}
+
+/// Connects to the other hosts of a study.
+fn elsewhere(study: &Study, options: &RunOptions) -> Result<Others, RunError> {
+    let others = Others::new(study, Begin { erase: options.erase.clone(), on_host: options.on_host });
+    if let Some(host) = study.other_hosts().into_iter().next()
+        && !study.sources.is_empty()
+    {
+        let paths = study.sources.iter().map(|path| path.display().to_string()).collect();
+        return Err(RunError::Sources { study: study.path.clone(), host, paths });
+    }
+    others.connect()?;
+    others.check(study)?;
+    Ok(others)
 }
 
 /// Says when a store has leases, which are kept elsewhere.
@@ -297,7 +317,8 @@ fn price(
 /// Refuses devices of the study that overlap.
 fn compare_devices(lab: &mut Lab<'_>, study: &Study) -> Result<(), RunError> {
     let named = device::named(study);
-    if named.len() < 2 {
+    // What another host's devices share is not known here.
+    if named.len() < 2 || !study.other_hosts().is_empty() {
         return Ok(());
     }
     let mut session = (lab.start)()?;

@@ -21,6 +21,7 @@ use super::interrupt::Interrupt;
 use super::making::{Making, Wanted};
 use super::observer::{RunEvent, RunObserver};
 use super::stage::{self, StageContext};
+use super::there::Others;
 use super::trial_volume::TrialVolume;
 use super::{metric, warning};
 use crate::filesystem::FileSystem;
@@ -45,6 +46,8 @@ pub(super) struct Lab<'a> {
     pub(super) consent: EraseConsent,
     /// Crash states that no kernel wrote may be mounted.
     pub(super) on_host: bool,
+    /// The other hosts of the study; `None` on one of these, where every trial is its own.
+    pub(super) others: Option<Others>,
     /// Starts agents.
     pub(super) start: &'a Start<'a>,
     /// What is taken from the host.
@@ -114,7 +117,7 @@ impl<'a> Lab<'a> {
         interrupt: Interrupt,
     ) -> Self {
         let (processors, making) = (Processors::default(), Making::default());
-        Self { root, consent, on_host: false, start, journal, interrupt, processors, making }
+        Self { root, consent, on_host: false, others: None, start, journal, interrupt, processors, making }
     }
 
     /// One of several that run at the same time, with leases of its own.
@@ -123,6 +126,7 @@ impl<'a> Lab<'a> {
             root: self.root.clone(),
             consent: self.consent.clone(),
             on_host: self.on_host,
+            others: self.others.clone(),
             start: self.start,
             journal: self.journal.branch(),
             interrupt: self.interrupt.of_lane(number),
@@ -143,9 +147,16 @@ impl<'a> Lab<'a> {
         let (started, clock) = (time::now_rfc3339(), Instant::now());
         folder.log(&format!("trial {} begins", planned.id));
         let mut collected = Collected::default();
-        // A stage that was interrupted says so itself. When every stage ran, the trial is complete, whatever
-        // was asked while its volume was released.
-        let error = self.attempt(planned, cell, folder, observer, &mut collected).err();
+        let there = self.others.as_ref();
+        let there =
+            there.and_then(|others| others.trial((study, planned, cell), folder, &self.interrupt, observer));
+        let error = match there {
+            Some(Ok(done)) => return done,
+            Some(Err(error)) => Some(self.or_interrupted(error)),
+            // A stage that was interrupted says so itself. When every stage ran, the trial is complete, whatever
+            // was asked while its volume was released.
+            None => self.attempt(planned, cell, folder, observer, &mut collected).err(),
+        };
         folder.log(&match &error {
             None => "complete".to_owned(),
             Some(error) => format!("failed: {}", error.text()),
@@ -205,11 +216,13 @@ impl<'a> Lab<'a> {
             observer.event(RunEvent::Note { text });
         }
         // Only now: whatever was asked meanwhile, everything has been released.
-        Err(if self.interrupt.by().is_some() && error.may_come_from_a_signal() {
-            TrialError::Interrupted
-        } else {
-            error
-        })
+        Err(self.or_interrupted(error))
+    }
+
+    /// That the user asked to end, where that can be what failed a trial.
+    fn or_interrupted(&self, error: TrialError) -> TrialError {
+        let asked = self.interrupt.by().is_some() && error.may_come_from_a_signal();
+        if asked { TrialError::Interrupted } else { error }
     }
 
     /// Releases everything outstanding through a fresh agent; whether that agent lived to do it.

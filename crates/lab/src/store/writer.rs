@@ -22,6 +22,9 @@ use super::{
 use crate::plan::Plan;
 use crate::time::now_rfc3339;
 
+/// The log of a trial, in its folder.
+const LOG: &str = "log.txt";
+
 /// What may be in a folder that is to become a store.
 const OWN: [&str; 7] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images"];
 
@@ -118,14 +121,7 @@ impl Writer {
     /// # Errors
     /// The folder cannot be made or emptied.
     pub fn begin(&self, id: &str) -> Result<TrialFolder, StoreError> {
-        let directory = self.trial_directory(id);
-        let folder = file::folder(self.root(), &["trials", id])?;
-        for name in left_of_a_trial(&directory)? {
-            folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
-        }
-        let path = directory.join("log.txt");
-        let log = folder.open_own("log.txt".as_ref(), true, 0o666).map_err(|e| failed("open", &path, e))?;
-        Ok(TrialFolder { directory, log, trace: None, traced: 0, places: Vec::new() })
+        TrialFolder::begin(self.root(), id)
     }
 }
 
@@ -138,7 +134,7 @@ impl Writer {
         let TrialFolder { directory, .. } = trial;
         let id = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let folder = file::folder(self.root(), &["trials", &id])?;
-        let names = left_of_a_trial(&directory)?.into_iter().chain(["log.txt".to_owned()]);
+        let names = left_of_a_trial(&directory)?.into_iter().chain([LOG.to_owned()]);
         for name in names {
             folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
         }
@@ -168,13 +164,18 @@ fn left_of_a_trial(directory: &Path) -> Result<Vec<String>, StoreError> {
     for entry in std::fs::read_dir(directory).map_err(|e| failed("read", directory, e))? {
         let entry = entry.map_err(|e| failed("read", directory, e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let trace = name.starts_with("trace") && name.ends_with(".parquet");
-        let requests = name.starts_with(REQUESTS.0) && name.ends_with(REQUESTS.1);
-        if trace || requests || is_temporary(name.as_ref()) {
+        if is_file_of_a_trial(&name) || is_temporary(name.as_ref()) {
             names.push(name);
         }
     }
     Ok(names)
+}
+
+/// Whether a trial itself may write a file of this name into its folder: a trace, or a log of requests.
+fn is_file_of_a_trial(name: &str) -> bool {
+    let trace = name.starts_with("trace") && name.ends_with(".parquet");
+    let requests = name.starts_with(REQUESTS.0) && name.ends_with(REQUESTS.1);
+    trace || requests
 }
 
 /// A folder with other things in it does not become a store.
@@ -261,6 +262,85 @@ pub struct TrialFolder {
 }
 
 impl TrialFolder {
+    /// Begins a trial below `root`, a store or the folder of a [target](crate::target): its folder, emptied of what an
+    /// earlier attempt left.
+    ///
+    /// # Errors
+    /// The folder cannot be made or emptied.
+    pub fn begin(root: &Path, id: &str) -> Result<Self, StoreError> {
+        let folder = file::folder(root, &["trials", id])?;
+        let directory = folder.path().to_owned();
+        for name in left_of_a_trial(&directory)? {
+            folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
+        }
+        let path = directory.join(LOG);
+        let log = folder.open_own(LOG.as_ref(), true, 0o666).map_err(|e| failed("open", &path, e))?;
+        Ok(Self { directory, log, trace: None, traced: 0, places: Vec::new() })
+    }
+
+    /// Ends the trace, and names the files that the trial has made so far: traces, logs of requests, fio's results and
+    /// its own log.
+    ///
+    /// # Errors
+    /// The trace cannot be completed, or the folder not be read.
+    pub fn files(&mut self) -> Result<Vec<String>, StoreError> {
+        self.end_trace()?;
+        let names = |directory: &Path| -> Result<Vec<String>, StoreError> {
+            let entries = match std::fs::read_dir(directory) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries.map_err(|e| failed("read", directory, e))?,
+            };
+            let name = |entry: std::io::Result<std::fs::DirEntry>| {
+                entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+            };
+            entries.map(name).collect::<Result<_, _>>().map_err(|e| failed("read", directory, e))
+        };
+        let own = names(&self.directory)?.into_iter().filter(|name| is_file_of_a_trial(name) || name == LOG);
+        let fio = names(&self.directory.join(FIO))?.into_iter().map(|name| format!("{FIO}/{name}"));
+        let mut files: Vec<String> = own.chain(fio).collect();
+        files.sort();
+        Ok(files)
+    }
+
+    /// Opens one of its [files](Self::files).
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(&self, name: &str) -> Result<File, StoreError> {
+        let path = self.directory.join(name);
+        input::open_below(&self.directory, Path::new(name)).map_err(|e| failed("open", &path, e))
+    }
+
+    /// Begins a file that a trial made on another host. Names that no trial gives are refused: what comes from there
+    /// may be anything.
+    ///
+    /// # Errors
+    /// Such a name; [`StoreError::Full`] when there is no space.
+    pub fn receive(&self, name: &str) -> Result<NewFile, StoreError> {
+        let of_fio = name.strip_prefix(FIO).and_then(|rest| rest.strip_prefix('/'));
+        let plain = |name: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || "-._+,".contains(c);
+            !name.is_empty() && !name.starts_with('.') && name.chars().all(known)
+        };
+        let right = of_fio.map_or_else(|| is_file_of_a_trial(name) && plain(name), plain);
+        if !right {
+            let what = std::io::Error::other("no trial makes a file of that name");
+            return Err(failed("keep", Path::new(name), what));
+        }
+        if of_fio.is_some() {
+            file::folder(&self.directory, &[FIO])?;
+        }
+        NewFile::create(&self.directory.join(name))
+    }
+
+    /// Adds the log of the same trial on another host.
+    pub fn add_log(&mut self, text: &str) {
+        for line in text.lines() {
+            // A log that cannot be written does not stop a trial.
+            drop(writeln!(self.log, "{}", fsage_model::escape::line(line)));
+        }
+    }
+
     /// Adds a line with the time to `log.txt`. A log that cannot be written does not stop a trial.
     pub fn log(&mut self, line: &str) {
         drop(writeln!(self.log, "{} {line}", now_rfc3339()));

@@ -76,7 +76,7 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
     let mut value = serde_json::json!({
         "store_version": BASIS_VERSION,
         "seed": cell.seed,
-        "target": cell.target,
+        "target": cell.target.basis(),
         "volume": cell.volume,
         "file_system": kind,
         "options": cell.file_system.options.get(kind).cloned().unwrap_or_default(),

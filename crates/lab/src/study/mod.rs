@@ -26,7 +26,7 @@ pub use document::{TextPosition, parse_value};
 pub use error::{Fault, StudyError};
 use fsage_model::crash::DriveBehaviour;
 pub use fsage_model::nearest::nearest;
-use fsage_model::study::{StageSpec, StudySpec};
+use fsage_model::study::{StageSpec, StudySpec, TargetSpec};
 use outside::Reach;
 pub use outside::{Consent, OUTSIDE_HINT};
 pub use schema::schema;
@@ -76,7 +76,20 @@ impl Study {
             return BTreeSet::new();
         }
         let described = self.cells.iter().filter(|cell| cell.file_system.is_described());
-        described.flat_map(|cell| cell.file_system.commands()).collect()
+        let commands = described.flat_map(|cell| cell.file_system.commands());
+        // A host that the study's author chose, to which we would log in as the user.
+        let chosen = self.overrides.set.iter().any(|set| set.trim_start().starts_with("target"));
+        let ssh = |cell: &Cell| match &cell.spec.target {
+            TargetSpec::Ssh(ssh) if !chosen => Some(format!("ssh {}", ssh.name())),
+            _ => None,
+        };
+        commands.chain(self.cells.iter().filter_map(ssh)).collect()
+    }
+
+    /// The other hosts that its trials run on, and guests.
+    #[must_use]
+    pub fn other_hosts(&self) -> BTreeSet<String> {
+        self.cells.iter().filter_map(|cell| cell.spec.target.name()).collect()
     }
 
     /// What the drives do whose power its trials cut, each once.

@@ -6,6 +6,7 @@ mod precondition;
 mod price;
 mod remedy;
 mod stage;
+mod target;
 mod think;
 pub(super) mod volumes;
 mod workload;
@@ -272,6 +273,7 @@ pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     problems.extend(think::check(spec));
     problems.extend(fio::check(spec));
     problems.extend(precondition::check(spec));
+    problems.extend(target::check(spec));
     file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
 }
 

@@ -42,6 +42,25 @@ pub enum TargetError {
         /// Last lines of its standard error.
         stderr: String,
     },
+    /// There is no program `ssh`.
+    #[error("the program ssh was not found")]
+    NoSsh,
+    /// Another host cannot be worked on.
+    #[error("cannot work on {host}: {said}")]
+    Unreachable {
+        /// Which host.
+        host: String,
+        /// What `ssh`, or the shell there, said.
+        said: String,
+    },
+    /// There is no program for the target's processor.
+    #[error("there is no {program} for processors of the kind {machine}")]
+    Machine {
+        /// The name of the file that was looked for.
+        program: String,
+        /// What `uname -m` says there.
+        machine: String,
+    },
     /// The request could not be sent.
     #[error("cannot ask the agent for {request}")]
     Send {
@@ -77,12 +96,33 @@ fn tail(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") }
 }
 
+/// The next step by what `ssh` or the shell of the other host said; their texts are in English always where `ssh`
+/// itself speaks.
+fn unreachable_hint(said: &str) -> &'static str {
+    let has = |text: &str| said.contains(text);
+    if has("Host key verification failed") || has("host key is known") {
+        "connect once with `ssh` by hand and compare the key that it shows, or name a file of `known_hosts`"
+    } else if has("Permission denied (") {
+        "name the key with `identity` or add it to your SSH agent, and see that the user may log in there"
+    } else if has(super::ssh::NOT_ROOT) || has("sudo:") {
+        "let `user` be root, or set `sudo = true` for a user who may run `sudo` without a password"
+    } else if has("No space left") || has("Read-only file system") || has("mktemp:") {
+        "name a `directory` there with room for programs, loop files and results"
+    } else {
+        "see that `ssh` reaches it by hand, and that it has sh, uname, id, mktemp, head and chmod"
+    }
+}
+
 impl TargetError {
     /// What kind of failure this is, which settles the exit code.
     #[must_use]
     pub const fn kind(&self) -> FailureKind {
         match self {
-            Self::Missing { .. } | Self::Start { .. } => FailureKind::Missing,
+            Self::Missing { .. }
+            | Self::Start { .. }
+            | Self::NoSsh
+            | Self::Unreachable { .. }
+            | Self::Machine { .. } => FailureKind::Missing,
             Self::Version { .. } => FailureKind::Usage,
             Self::Lost { .. } => FailureKind::Failed,
             Self::Send { .. } | Self::Unexpected { .. } => FailureKind::Internal,
@@ -102,6 +142,11 @@ impl TargetError {
             Self::Lost { .. } => {
                 Some("run the study again: it resumes; `fsage clean` releases what is left".to_owned())
             }
+            Self::NoSsh => Some("install it with `apt-get install openssh-client`".to_owned()),
+            Self::Unreachable { said, .. } => Some(unreachable_hint(said).to_owned()),
+            Self::Machine { program, .. } => Some(format!(
+                "build fsage for it and put it beside this program as {program} (docs/targets.md)"
+            )),
             Self::Failed { failure, .. } if !failure.hint.is_empty() => Some(failure.hint.clone()),
             Self::Send { .. } | Self::Unexpected { .. } | Self::Failed { .. } => None,
         }

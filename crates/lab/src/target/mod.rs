@@ -4,15 +4,23 @@
 //! load that runs meanwhile, from any thread. When the agent dies the call returns [`TargetError::Lost`]
 //! only after the agent and everything it started are gone (or a time limit has passed), so that what
 //! they held can be released.
+//!
+//! Other hosts, and guests, run a whole fsage of their own, which a [`Connection`] leads to.
 
+mod child;
+mod connection;
 mod error;
 mod local;
+pub mod program;
 mod script;
 mod session;
+mod ssh;
+pub mod wire;
 
 use fsage_model::protocol::Event;
 use fsage_model::study::TargetSpec;
 
+pub use connection::{Connection, READY};
 pub use error::TargetError;
 pub use script::Script;
 pub use session::{Control, Session};
@@ -34,7 +42,10 @@ impl Target {
     #[must_use]
     pub fn kernel(target: &TargetSpec) -> String {
         match target {
-            TargetSpec::Local => rustix::system::uname().release().to_string_lossy().into_owned(),
+            // Of another host it is not known yet: what a trial does there goes by that host's own.
+            TargetSpec::Local | TargetSpec::Ssh(_) | TargetSpec::Guest(_) => {
+                rustix::system::uname().release().to_string_lossy().into_owned()
+            }
         }
     }
 

@@ -9,12 +9,9 @@ use fsage_engine::frame;
 use fsage_engine::frame::{Frame, FrameError, FrameKind};
 use fsage_model::protocol::{Call, Failure, Greeting, PROTOCOL_VERSION, Reply, Request, call};
 
-use super::local::Child;
+use super::child::{Child, Output};
 use super::script::Script;
 use super::{AgentIdentity, Incoming, TargetError};
-
-/// What goes to the agent; `None` once the session is closed.
-type Output = Arc<Mutex<Option<Box<dyn Write + Send>>>>;
 
 /// One agent. Dropping it ends the agent and waits until it is gone.
 pub struct Session {

@@ -1,0 +1,119 @@
+//! The first process of a guest: mounts, loads modules, and serves trials on the serial port.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot};
+
+use crate::guest::{GuestError, MODULES_FOLDER, PORT};
+use crate::run::serve;
+
+/// File systems of the kernel's own: type and place.
+const MOUNTS: [(&str, &str); 7] = [
+    ("devtmpfs", "/dev"),
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("tmpfs", "/run"),
+    ("tmpfs", "/tmp"),
+    ("tmpfs", "/var/tmp"),
+    ("tracefs", "/sys/kernel/tracing"),
+];
+
+/// How long the serial port may take to appear.
+const PORT_APPEARS: Duration = Duration::from_secs(10);
+
+/// Where trials work.
+const PLACE: &str = "/var/tmp/fsage-target-guest";
+
+/// Boots: mounts, loads the modules that were packed, and does trials until the host has no more. Then the machine is
+/// switched off; it does not return but with an error.
+///
+/// # Errors
+/// A module cannot be loaded, or there is no serial port. The machine is switched off then, too.
+pub fn boot() -> Result<(), GuestError> {
+    if rustix::process::getpid() != rustix::process::Pid::INIT {
+        let source = io::Error::other("it is the first process of a guest, and this is no guest");
+        return Err(GuestError::Boot { what: "boot".to_owned(), source });
+    }
+    let outcome = work();
+    if let Err(error) = &outcome {
+        // The kernel's console is the only place that the host reads then.
+        eprintln!("fsage: {}", fsage_model::cause::in_one_line(error));
+    }
+    rustix::fs::sync();
+    reboot(RebootCommand::PowerOff)
+        .or_else(|_| reboot(RebootCommand::Restart))
+        .map_err(|error| failed("end", error))?;
+    outcome
+}
+
+fn failed(what: &str, source: impl Into<io::Error>) -> GuestError {
+    GuestError::Boot { what: what.to_owned(), source: source.into() }
+}
+
+fn work() -> Result<(), GuestError> {
+    for (kind, place) in MOUNTS {
+        let mounted = mount(kind, place, kind, MountFlags::empty(), None);
+        // Older kernels have no tracefs of its own, and some mount devtmpfs by themselves.
+        if let Err(error) = mounted
+            && !matches!(kind, "tracefs" | "devtmpfs")
+        {
+            return Err(failed(&format!("mount {place}"), error));
+        }
+    }
+    load()?;
+    let port = port()?;
+    let input =
+        File::options().read(true).write(true).open(&port).map_err(|error| failed("open the port", error))?;
+    // A port can be opened once.
+    let output = input.try_clone().map_err(|error| failed("use the port", error))?;
+    std::fs::DirBuilder::new().mode(0o700).create(PLACE).map_err(|error| failed("make a folder", error))?;
+    let input = BufReader::with_capacity(256 << 10, input);
+    serve(Path::new(PLACE), input, Box::new(BufWriter::new(output)))
+        .map_err(|error| failed("do trials", io::Error::other(fsage_model::cause::in_one_line(&error))))
+}
+
+/// Loads the modules in the order of their names.
+fn load() -> Result<(), GuestError> {
+    let read = |error| failed("read the modules", error);
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(MODULES_FOLDER).map_err(read)? {
+        files.push(entry.map_err(read)?.path());
+    }
+    files.sort();
+    for path in files {
+        let file = File::open(&path).map_err(read)?;
+        match finit_module(&file, c"", 0) {
+            // Loaded, or part of the kernel.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(failed(&format!("load {}", path.display()), error)),
+        }
+    }
+    Ok(())
+}
+
+/// The serial port of the host's frames, when it is there.
+fn port() -> Result<PathBuf, GuestError> {
+    let begun = Instant::now();
+    loop {
+        let ports = std::fs::read_dir("/sys/class/virtio-ports");
+        let mut entries = ports.into_iter().flatten().flatten();
+        let ours = entries.find(|entry| {
+            std::fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT)
+        });
+        if let Some(entry) = ours {
+            let path = Path::new("/dev").join(entry.file_name());
+            if path.exists() {
+                return Ok(path);
+            }
+        }
+        if begun.elapsed() > PORT_APPEARS {
+            return Err(failed("find the serial port", io::Error::from(io::ErrorKind::NotFound)));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

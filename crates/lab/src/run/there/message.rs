@@ -1,0 +1,125 @@
+//! What a lab and fsage on another host say to each other: JSON in frames, files as frames of bytes after the message
+//! that announces them. Not tagged within: maps whose keys are numbers, as records have, cannot be read so.
+
+use std::collections::BTreeMap;
+
+use fsage_model::record::VolumePlaces;
+use fsage_model::study::StudySpec;
+use fsage_model::warning::Warning;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::PlannedTrial;
+
+/// Version of these messages: both sides are the same program, but for a forgotten one.
+pub(super) const VERSION: u32 = 1;
+
+/// From the lab.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ToTarget {
+    /// A program follows: so many bytes.
+    Program {
+        /// Its name.
+        name: String,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// What holds for all trials.
+    Begin(Begin),
+    /// Do this trial.
+    Trial(Box<TrialRequest>),
+    /// Give up the trial that runs.
+    Interrupt,
+    /// There are no more.
+    End,
+}
+
+/// What holds for all trials of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    /// Devices that may be erased, as given with `--erase`.
+    pub(crate) erase: Vec<String>,
+    /// Crash states that no kernel wrote may be mounted.
+    pub(crate) on_host: bool,
+}
+
+/// A trial that is to be done.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TrialRequest {
+    /// Name of the study.
+    pub(super) study: String,
+    pub(super) planned: PlannedTrial,
+    /// Factors of its cell.
+    pub(super) factors: BTreeMap<String, serde_json::Value>,
+    /// Specification of its cell.
+    pub(super) spec: StudySpec,
+}
+
+/// From the target.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FromTarget {
+    /// It is there.
+    Hello {
+        version: u32,
+        /// Which fsage it is.
+        program: String,
+        /// Its clock: seconds since the epoch.
+        now_s: u64,
+        /// What it released of earlier runs for other hosts, and what it could not.
+        cleaned: Vec<String>,
+    },
+    /// As [`super::RunEvent::Step`].
+    Step { name: String, detail: String },
+    /// As [`super::RunEvent::Progress`].
+    Progress {
+        stage: String,
+        operations: u64,
+        elapsed_ns: u64,
+        share: Option<f64>,
+        rate: f64,
+        eta_s: Option<f64>,
+        note: String,
+    },
+    /// As [`super::RunEvent::Warning`].
+    Warning { warning: Warning },
+    /// As [`super::RunEvent::Note`].
+    Note { text: String },
+    /// A file of the trial follows; its end is a frame without bytes.
+    File { name: String },
+    /// Where the files of its volumes lay.
+    Places { volumes: Vec<VolumePlaces> },
+    /// The trial is over; its files and record came before.
+    Over { outcome: Outcome },
+    /// What was asked cannot be done at all.
+    Refused { message: String },
+}
+
+/// How a trial on another host ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Outcome {
+    Complete,
+    Interrupted,
+    /// The kernel reported a bug of its own.
+    Kernel {
+        said: String,
+    },
+    Failed(Failed),
+}
+
+/// Why a trial on another host failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+pub struct Failed {
+    /// The error with its causes and its hint.
+    pub text: String,
+    /// Exit code that this stands for.
+    pub exit_code: u8,
+    /// Why that host does not take what the trial sets, where that is what failed it.
+    pub refusal: Option<String>,
+    /// No measure found room.
+    pub no_space: bool,
+    /// Other trials would fail there as well.
+    pub ends_run: bool,
+}

@@ -1,0 +1,494 @@
+//! Trials on other hosts and in guests: each is done by a whole fsage there, under its own leases, and its files come here.
+//!
+//! What comes from another host is not trusted: names of files are those that trials give, sizes are bounded where they are read
+//! into memory, and a record has to be that of the trial that was asked for.
+
+mod message;
+mod serve;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fsage_engine::frame::{Frame, FrameKind};
+use fsage_model::record::TrialRecord;
+use fsage_model::study::{GuestSpec, StageSpec, TargetSpec};
+use fsage_sys::input::RECORD_LIMIT;
+
+pub(super) use message::Begin;
+pub use message::Failed;
+use message::{FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
+pub use serve::serve;
+
+use super::RunError;
+use super::error::TrialError;
+use super::interrupt::Interrupt;
+use super::observer::{RunEvent, RunObserver};
+use crate::guest::{self, Guest, GuestError, Needs, Processor};
+use crate::plan::PlannedTrial;
+use crate::store::{NewFile, TrialFolder};
+use crate::study::{Cell, Study, identity};
+use crate::target::wire::WireError;
+use crate::target::{Connection, TargetError, program};
+use crate::time;
+
+/// How often signals are looked at while nothing comes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a target may take to give a trial up: it unmounts, and what it was doing has to end.
+const GIVING_UP: Duration = Duration::from_secs(120);
+
+/// How long a target may take to end.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// Clocks that differ by more are told.
+const CLOCKS_S: u64 = 60;
+
+/// The other hosts of a run, and its guests, shared by all its lanes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Others {
+    begin: Begin,
+    /// By name: where it is, and what trials need there.
+    known: Arc<BTreeMap<String, (TargetSpec, Needs)>>,
+    open: Arc<Mutex<BTreeMap<String, Host>>>,
+}
+
+/// Another host or a guest, as long as it is connected.
+#[derive(Debug)]
+struct Host {
+    connection: Connection,
+    /// The files of a guest, and what runs it.
+    guest: Option<(Guest, Processor)>,
+    /// What is to be told of it once.
+    notes: Vec<String>,
+}
+
+/// What a trial on another host left.
+type Done = Result<(TrialRecord, Option<TrialError>), TrialError>;
+
+impl Others {
+    pub(super) fn new(study: &Study, begin: Begin) -> Self {
+        let mut known: BTreeMap<String, (TargetSpec, Needs)> = BTreeMap::new();
+        for cell in &study.cells {
+            let Some(name) = cell.spec.target.name() else { continue };
+            let (_, needs) =
+                known.entry(name).or_insert_with(|| (cell.spec.target.clone(), Needs::default()));
+            add_needs(needs, cell);
+        }
+        Self { begin, known: Arc::new(known), open: Arc::default() }
+    }
+
+    /// Refuses times of an emulated machine: they are those of the emulator.
+    pub(super) fn check(&self, study: &Study) -> Result<(), RunError> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let emulated = |cell: &Cell| {
+            let name = cell.spec.target.name();
+            let guest = name.and_then(|name| open.get(&name)?.guest.as_ref());
+            guest.is_some_and(|(_, processor)| *processor == Processor::Emulated)
+        };
+        let timed = |cell: &&Cell| {
+            let spec = &cell.spec;
+            let untimed = spec.stages().all(|stage| matches!(stage, StageSpec::PowerCuts(_)));
+            !spec.volume.is_model_time() && !untimed && emulated(cell)
+        };
+        match study.cells.iter().find(timed) {
+            Some(_) => Err(RunError::Emulated { study: study.spec.name.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Connects to every other host of the study: one that cannot be worked on is known before anything is done.
+    pub(super) fn connect(&self) -> Result<(), RunError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, (target, needs)) in &*self.known {
+            if !open.contains_key(name) {
+                open.insert(
+                    name.clone(),
+                    Host::connect(target, needs, &self.begin).map_err(HostError::of_run)?,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn host(&self, name: &str) -> Option<Result<Host, HostError>> {
+        let (target, needs) = self.known.get(name)?;
+        Some(Host::connect(target, needs, &self.begin))
+    }
+
+    /// Does a trial on another host; `None`: it is this host's.
+    pub(super) fn trial(
+        &self,
+        (study, planned, cell): (&str, &PlannedTrial, &Cell),
+        folder: &mut TrialFolder,
+        interrupt: &Interrupt,
+        observer: &mut dyn RunObserver,
+    ) -> Option<Done> {
+        let name = cell.spec.target.name()?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut host = match open.remove(&name).map_or_else(|| self.host(&name), |host| Some(Ok(host)))? {
+            Ok(host) => host,
+            Err(error) => return Some(Err(error.into())),
+        };
+        host.notes.drain(..).for_each(|text| observer.event(RunEvent::Note { text }));
+        folder.log(&format!("on {} ({})", host.connection.name(), host.connection.machine()));
+        let asked = TrialRequest {
+            study: study.to_owned(),
+            planned: planned.clone(),
+            factors: cell.factors.clone(),
+            spec: cell.spec.clone(),
+        };
+        Some(match host.trial(asked, folder, interrupt, observer) {
+            Ok(done) => {
+                open.insert(name, host);
+                Ok(done)
+            }
+            // What else it sends of this trial is not wanted: the next one tries a new connection.
+            Err(Broken::Trial(error)) => Err(error),
+            Err(Broken::Wire(error)) => Err(host.lost("trial", &error).into()),
+        })
+    }
+
+    /// Lets every other host end.
+    pub(super) fn close(&self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for host in std::mem::take(&mut *open).into_values() {
+            // One that is gone has ended.
+            let _ = host.connection.wire().send(&ToTarget::End);
+            host.connection.close(ENDING);
+        }
+    }
+}
+
+/// Why another host, or a guest, is not there.
+#[derive(Debug)]
+enum HostError {
+    Target(TargetError),
+    Guest(GuestError),
+}
+
+impl HostError {
+    fn of_run(self) -> RunError {
+        match self {
+            Self::Target(error) => RunError::There(error),
+            Self::Guest(error) => RunError::Guest(error),
+        }
+    }
+}
+
+impl From<HostError> for TrialError {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Target(error) => error.into(),
+            HostError::Guest(error) => Self::Guest(Box::new(error)),
+        }
+    }
+}
+
+impl From<TargetError> for HostError {
+    fn from(error: TargetError) -> Self {
+        Self::Target(error)
+    }
+}
+
+impl From<GuestError> for HostError {
+    fn from(error: GuestError) -> Self {
+        Self::Guest(error)
+    }
+}
+
+/// A guest, by the first kind of processor that starts it.
+fn booted(spec: &GuestSpec, needs: &Needs) -> Result<(Connection, (Guest, Processor)), HostError> {
+    let mut choices = Processor::choices().into_iter().peekable();
+    loop {
+        let processor = choices.next().unwrap_or(Processor::Emulated);
+        let guest = guest::prepare(spec, needs, processor)?;
+        let (program, arguments) = (guest.program.clone(), guest.arguments.clone());
+        match Connection::guest(program, arguments, guest.name.clone(), processor.boots_within()) {
+            Ok(connection) => return Ok((connection, (guest, processor))),
+            Err(TargetError::Unreachable { .. }) if choices.peek().is_some() => processor.failed(),
+            Err(error) => return Err(with_console(error, &guest).into()),
+        }
+    }
+}
+
+/// An error with what the guest's kernel wrote to its console.
+fn with_console(error: TargetError, guest: &Guest) -> TargetError {
+    match error {
+        TargetError::Unreachable { host, said } => {
+            let said = [said, guest.console()].join("\n").trim().to_owned();
+            TargetError::Unreachable { host, said }
+        }
+        other => other,
+    }
+}
+
+/// Adds what the trials of a cell need in a guest.
+fn add_needs(needs: &mut Needs, cell: &Cell) {
+    let kind = match cell.file_system.mount_type() {
+        // One module has all three.
+        "ext2" | "ext3" => "ext4",
+        other => other,
+    };
+    if !cell.file_system.is_bare() {
+        needs.modules.insert(kind.to_owned());
+    }
+    needs.programs.extend(cell.file_system.programs());
+    let uses_fio = |stage: &StageSpec| matches!(stage, StageSpec::Fio(_) | StageSpec::Precondition(_));
+    if cell.spec.stages().any(uses_fio) {
+        needs.programs.insert("fio".to_owned());
+    }
+}
+
+/// Why a trial on another host has no record.
+enum Broken {
+    /// The connection.
+    Wire(WireError),
+    /// Something here, such as the store.
+    Trial(TrialError),
+}
+
+impl From<WireError> for Broken {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl From<fsage_engine::frame::FrameError> for Broken {
+    fn from(error: fsage_engine::frame::FrameError) -> Self {
+        Self::Wire(error.into())
+    }
+}
+
+impl From<crate::store::StoreError> for Broken {
+    fn from(error: crate::store::StoreError) -> Self {
+        Self::Trial(error.into())
+    }
+}
+
+/// What comes from a target.
+enum Came {
+    Said(FromTarget),
+    Bytes(Vec<u8>),
+    /// Nothing for a moment.
+    Nothing,
+}
+
+fn came(frame: Option<Frame>) -> Result<Came, WireError> {
+    Ok(match frame {
+        None => Came::Nothing,
+        Some(frame) if frame.kind == FrameKind::Chunk => Came::Bytes(frame.payload),
+        Some(frame) => Came::Said(frame.json()?),
+    })
+}
+
+/// Where the bytes of a file go.
+enum Arriving {
+    Nowhere,
+    Record(Vec<u8>),
+    Log(Vec<u8>),
+    File(NewFile),
+}
+
+impl Host {
+    fn connect(target: &TargetSpec, needs: &Needs, begin: &Begin) -> Result<Self, HostError> {
+        let (connection, guest) = match target {
+            TargetSpec::Local => unreachable!("this host is none of the others"),
+            TargetSpec::Ssh(ssh) => (Connection::ssh(ssh)?, None),
+            TargetSpec::Guest(spec) => {
+                let (connection, guest) = booted(spec, needs)?;
+                (connection, Some(guest))
+            }
+        };
+        let mut host = Self { connection, guest, notes: Vec::new() };
+        match Self::introduce(&host.connection, begin) {
+            Ok(notes) => {
+                host.notes = notes;
+                Ok(host)
+            }
+            Err(Introduction::Wire(error)) => Err(host.lost("hello", &error).into()),
+            Err(Introduction::Target(error)) => Err(error.into()),
+        }
+    }
+
+    fn lost(self, request: &str, error: &WireError) -> TargetError {
+        let console = self.guest.as_ref().map(|(guest, _)| guest.console()).unwrap_or_default();
+        self.connection.lost(request, error, &console)
+    }
+
+    /// Waits for its greeting, and sends the other programs and what holds for all trials.
+    fn introduce(connection: &Connection, begin: &Begin) -> Result<Vec<String>, Introduction> {
+        let wire = connection.wire();
+        let (theirs, program, now_s, cleaned) = loop {
+            match came(wire.receive(LOOK)?)? {
+                Came::Said(FromTarget::Hello { version, program, now_s, cleaned }) => {
+                    break (version, program, now_s, cleaned);
+                }
+                Came::Said(FromTarget::Refused { message }) => {
+                    let host = connection.name().to_owned();
+                    return Err(TargetError::Unreachable { host, said: message }.into());
+                }
+                Came::Said(_) | Came::Bytes(_) | Came::Nothing => {}
+            }
+        };
+        if theirs != VERSION || program != identity::program() {
+            let said = format!("what runs there is {program}, this is {}", identity::program());
+            return Err(TargetError::Unreachable { host: connection.name().to_owned(), said }.into());
+        }
+        for name in program::OTHERS.into_iter().filter(|_| !connection.is_complete()) {
+            let bytes = program::for_machine(name, connection.machine())?;
+            wire.send(&ToTarget::Program { name: name.to_owned(), bytes: bytes.len() as u64 })?;
+            wire.send_bytes(&mut bytes.as_slice())?;
+        }
+        wire.send(&ToTarget::Begin(begin.clone()))?;
+        let host = connection.name();
+        let mut notes: Vec<String> = cleaned.into_iter().map(|what| format!("{host}: {what}")).collect();
+        let apart = time::now_seconds().abs_diff(now_s);
+        if apart > CLOCKS_S {
+            notes.push(format!(
+                "the clock of {host} and this host's are {apart} s apart: times of trials are those of {host}"
+            ));
+        }
+        Ok(notes)
+    }
+
+    fn trial(
+        &self,
+        asked: TrialRequest,
+        folder: &mut TrialFolder,
+        interrupt: &Interrupt,
+        observer: &mut dyn RunObserver,
+    ) -> Result<(TrialRecord, Option<TrialError>), Broken> {
+        let wire = self.connection.wire();
+        let id = asked.planned.id.clone();
+        wire.send(&ToTarget::Trial(Box::new(asked)))?;
+        let (mut record, mut arriving) = (Vec::new(), Arriving::Nowhere);
+        let mut given_up: Option<Instant> = None;
+        loop {
+            if given_up.is_none() && interrupt.by().is_some() {
+                wire.send(&ToTarget::Interrupt)?;
+                given_up = Some(Instant::now());
+            }
+            if given_up.is_some_and(|since| since.elapsed() > GIVING_UP) {
+                return Err(WireError::Silent.into());
+            }
+            let said = match came(wire.receive(LOOK)?)? {
+                Came::Nothing => continue,
+                Came::Bytes(bytes) => {
+                    match self.arrived(bytes, &mut arriving)? {
+                        Some(Arriving::Record(bytes)) => record = bytes,
+                        Some(Arriving::Log(bytes)) => folder.add_log(&String::from_utf8_lossy(&bytes)),
+                        Some(Arriving::File(file)) => file.commit()?,
+                        Some(Arriving::Nowhere) | None => {}
+                    }
+                    continue;
+                }
+                Came::Said(said) => said,
+            };
+            match said {
+                FromTarget::File { name } if name == crate::store::RECORD => {
+                    arriving = Arriving::Record(Vec::new());
+                }
+                FromTarget::File { name } if name == LOG => arriving = Arriving::Log(Vec::new()),
+                FromTarget::File { name } => arriving = Arriving::File(folder.receive(&name)?),
+                FromTarget::Places { volumes } => {
+                    volumes.into_iter().for_each(|volume| folder.keep_places(volume));
+                }
+                FromTarget::Over { outcome } => {
+                    return self.over(&id, &record, outcome).map_err(Broken::Trial);
+                }
+                FromTarget::Refused { message } => return Err(Broken::Trial(self.refused(message))),
+                said => tell(said, observer),
+            }
+        }
+    }
+
+    /// Takes bytes of a file; the file when it is whole.
+    fn arrived(&self, bytes: Vec<u8>, arriving: &mut Arriving) -> Result<Option<Arriving>, Broken> {
+        if bytes.is_empty() {
+            return Ok(Some(std::mem::replace(arriving, Arriving::Nowhere)));
+        }
+        match arriving {
+            Arriving::Nowhere => {}
+            Arriving::Record(whole) | Arriving::Log(whole) => {
+                if (whole.len() + bytes.len()) as u64 > RECORD_LIMIT {
+                    let what = "the record is longer than any that fsage reads".to_owned();
+                    return Err(Broken::Trial(self.refused(what)));
+                }
+                whole.extend_from_slice(&bytes);
+            }
+            Arriving::File(file) => file.write(&bytes)?,
+        }
+        Ok(None)
+    }
+
+    fn refused(&self, message: String) -> TrialError {
+        let host = self.connection.name().to_owned();
+        TargetError::Unreachable { host, said: message }.into()
+    }
+
+    /// The record, and why the trial failed.
+    fn over(
+        &self,
+        id: &str,
+        record: &[u8],
+        outcome: Outcome,
+    ) -> Result<(TrialRecord, Option<TrialError>), TrialError> {
+        let record: TrialRecord =
+            serde_json::from_slice(record).map_err(|error| self.refused(format!("its record: {error}")))?;
+        if record.id != id {
+            return Err(self.refused(format!("it sent the record of trial {}", record.id)));
+        }
+        let error = match outcome {
+            Outcome::Complete => None,
+            Outcome::Interrupted => Some(TrialError::Interrupted),
+            Outcome::Kernel { said } => Some(TrialError::Kernel { said }),
+            Outcome::Failed(failed) => Some(TrialError::There(failed)),
+        };
+        Ok((record, error))
+    }
+}
+
+/// Name of a trial's log.
+const LOG: &str = "log.txt";
+
+/// Passes on what is told of a trial.
+fn tell(said: FromTarget, observer: &mut dyn RunObserver) {
+    match said {
+        FromTarget::Step { name, detail } => observer.event(RunEvent::Step { name, detail }),
+        FromTarget::Progress { stage, operations, elapsed_ns, share, rate, eta_s, note } => {
+            observer.event(RunEvent::Progress { stage, operations, elapsed_ns, share, rate, eta_s, note });
+        }
+        FromTarget::Warning { warning } => observer.event(RunEvent::Warning { warning }),
+        FromTarget::Note { text } => observer.event(RunEvent::Note { text }),
+        FromTarget::Hello { .. }
+        | FromTarget::File { .. }
+        | FromTarget::Places { .. }
+        | FromTarget::Over { .. }
+        | FromTarget::Refused { .. } => {}
+    }
+}
+
+/// Why a host cannot be introduced to.
+enum Introduction {
+    Wire(WireError),
+    Target(TargetError),
+}
+
+impl From<WireError> for Introduction {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl From<fsage_engine::frame::FrameError> for Introduction {
+    fn from(error: fsage_engine::frame::FrameError) -> Self {
+        Self::Wire(error.into())
+    }
+}
+
+impl From<TargetError> for Introduction {
+    fn from(error: TargetError) -> Self {
+        Self::Target(error)
+    }
+}
