@@ -18,6 +18,8 @@ use lab::Lab;
 use ssh_rig::Server;
 
 const STUDY: &str = include_str!("data/tiny.toml");
+/// Long enough to be killed in the middle.
+const LONG: &str = "stage.age.stop.operations=15_000";
 const EXT4: &str = r#"matrix.file_system.kind=["ext4"]"#;
 
 fn rig() -> Option<(Lab, Server)> {
@@ -119,19 +121,37 @@ fn what_a_failed_trial_said_there_is_said_here() {
     server.nothing_left();
 }
 
+/// The process that started another one.
+fn parent(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
 /// Runs the study, kills those of `names` there after `after`, and runs it again.
 fn killed(lab: &Lab, server: &Server, names: &[&str], after: Duration) {
-    let mut run = lab.command(&[&server.target(), EXT4]);
+    // One that lost its connection still releases what it had.
+    support::wait_for("the last one to end", || victim::ours(&server.mark()).is_empty());
+    let mut run = lab.command(&[&server.target(), EXT4, LONG]);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < after && run.try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_millis(5));
+    // Until it works there, and a while longer.
+    let works = || victim::ours(&server.mark()).iter().any(|one| one.name == "fsage-agent");
+    while !works() && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(2));
     }
+    std::thread::sleep(after);
     let there = victim::ours(&server.mark());
-    there.iter().filter(|one| names.contains(&one.name.as_str())).for_each(|one| victim::kill(one.pid));
-    if names.contains(&"here") {
-        victim::kill(run.id());
+    let mut struck: Vec<u32> =
+        there.iter().filter(|one| names.contains(&one.name.as_str())).map(|one| one.pid).collect();
+    if names.contains(&"sshd") {
+        struck.extend(there.iter().filter(|one| one.name == "fsage").filter_map(|one| parent(one.pid)));
     }
+    if names.contains(&"here") {
+        struck.push(run.id());
+    }
+    let alive = run.try_wait().unwrap().is_none();
+    assert!(!struck.is_empty() && alive, "{names:?}: nobody was to be killed any more");
+    struck.into_iter().for_each(victim::kill);
     run.wait().unwrap();
 }
 
@@ -139,17 +159,18 @@ fn killed(lab: &Lab, server: &Server, names: &[&str], after: Duration) {
 fn whatever_is_killed_nothing_is_left_and_the_study_resumes() {
     let Some((lab, server)) = rig() else { return };
     let here = Lab::new(STUDY);
-    let (code, stderr) = here.run(&[EXT4]);
+    let (code, stderr) = here.run(&[EXT4, LONG]);
     assert_eq!(code, Some(0), "{stderr}");
     for (number, names) in
-        [&["fsage"][..], &["fsage-agent"], &["fsage", "fsage-agent"], &["sshd"], &["here"]].iter().enumerate()
+        [&["fsage-agent"][..], &["fsage", "fsage-agent"], &["sshd"], &["here"], &["fsage"]].iter().enumerate()
     {
-        let after = Duration::from_millis(400 + 250 * u64::try_from(number).unwrap());
+        let after = Duration::from_millis(20 + 40 * u64::try_from(number).unwrap());
         killed(&lab, &server, names, after);
     }
-    let (code, stderr) = lab.run(&[&server.target(), EXT4]);
+    let (code, stderr) = lab.run(&[&server.target(), EXT4, LONG]);
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(digests(&lab.trials()), digests(&here.trials()));
+    assert!(stderr.contains("of a lost run"), "what was killed was released by others: {stderr}");
     server.nothing_left();
     lab.nothing_left();
 }

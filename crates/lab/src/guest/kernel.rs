@@ -1,6 +1,6 @@
 //! Kernels of guests: packages of the distribution, unpacked and never installed, or a built tree.
 //!
-//! Each has a folder in `/var/cache/fsage/kernels` with `vmlinux` (the kernel as ELF, which starts without unpacking
+//! Each has a folder in `/var/cache/fsage/kernels` (or `kernels` in `$FSAGE_CACHE_DIR`) with `vmlinux` (the kernel as ELF, which starts without unpacking
 //! itself) and `modules`.
 
 use std::io::Read as _;
@@ -11,8 +11,11 @@ use super::GuestError;
 use super::module::unpack;
 use crate::tools::Invocation;
 
-/// Folder of all kernels.
-const CACHE: &str = "/var/cache/fsage/kernels";
+/// Folder of all kernels: below `$FSAGE_CACHE_DIR`, or `/var/cache/fsage`.
+fn cache() -> PathBuf {
+    let named = std::env::var_os("FSAGE_CACHE_DIR").map(PathBuf::from);
+    named.unwrap_or_else(|| PathBuf::from("/var/cache/fsage")).join("kernels")
+}
 
 /// Lists of packages are fetched again when they are so old.
 const LISTS: Duration = Duration::from_secs(24 * 3600);
@@ -36,9 +39,9 @@ pub struct Kernel {
 /// # Errors
 /// The folder cannot be read.
 pub fn list() -> Result<Vec<Kernel>, GuestError> {
-    let cache = Path::new(CACHE);
-    let read = |source| GuestError::Read { path: cache.to_owned(), source };
-    let entries = match std::fs::read_dir(cache) {
+    let cache = cache();
+    let read = |source| GuestError::Read { path: cache.clone(), source };
+    let entries = match std::fs::read_dir(&cache) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(read)?,
     };
@@ -112,7 +115,7 @@ struct Packages {
 
 impl Packages {
     fn new() -> Result<Self, GuestError> {
-        let state = Path::new(CACHE).join(".packages");
+        let state = cache().join(".packages");
         for folder in ["lists/partial", "cache/archives/partial"] {
             make(&state.join(folder))?;
         }
@@ -195,14 +198,14 @@ pub fn fetch(version: &str) -> Result<Kernel, GuestError> {
         known: known.iter().filter_map(|name| release_of(name)).map(str::to_owned).collect(),
     })?;
     let release = release_of(package).unwrap_or_default().to_owned();
-    let place = Path::new(CACHE).join(&release);
+    let place = cache().join(&release);
     if let Some(kernel) = unpacked(&place) {
         return Ok(kernel);
     }
     let work = tempfile::Builder::new()
         .prefix(".fetch-")
-        .tempdir_in(CACHE)
-        .map_err(|source| GuestError::Write { path: CACHE.into(), source })?;
+        .tempdir_in(cache())
+        .map_err(|source| GuestError::Write { path: cache(), source })?;
     packages.run("apt-get", &["-q", "download", package], work.path())?;
     let archive = std::fs::read_dir(work.path())
         .ok()

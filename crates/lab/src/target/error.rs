@@ -143,6 +143,9 @@ impl TargetError {
                 Some("run the study again: it resumes; `fsage clean` releases what is left".to_owned())
             }
             Self::NoSsh => Some("install it with `apt-get install openssh-client`".to_owned()),
+            Self::Unreachable { host, .. } if host.starts_with("guest ") => {
+                Some("what is said is QEMU's, and the end of the guest's console".to_owned())
+            }
             Self::Unreachable { said, .. } => Some(unreachable_hint(said).to_owned()),
             Self::Machine { program, .. } => Some(format!(
                 "build fsage for it and put it beside this program as {program} (docs/targets.md)"

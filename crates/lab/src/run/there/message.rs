@@ -66,8 +66,6 @@ pub(super) enum FromTarget {
         program: String,
         /// Its clock: seconds since the epoch.
         now_s: u64,
-        /// What it released of earlier runs for other hosts, and what it could not.
-        cleaned: Vec<String>,
     },
     /// As [`super::RunEvent::Step`].
     Step { name: String, detail: String },

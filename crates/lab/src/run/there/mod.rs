@@ -319,10 +319,10 @@ impl Host {
     /// Waits for its greeting, and sends the other programs and what holds for all trials.
     fn introduce(connection: &Connection, begin: &Begin) -> Result<Vec<String>, Introduction> {
         let wire = connection.wire();
-        let (theirs, program, now_s, cleaned) = loop {
+        let (theirs, program, now_s) = loop {
             match came(wire.receive(LOOK)?)? {
-                Came::Said(FromTarget::Hello { version, program, now_s, cleaned }) => {
-                    break (version, program, now_s, cleaned);
+                Came::Said(FromTarget::Hello { version, program, now_s }) => {
+                    break (version, program, now_s);
                 }
                 Came::Said(FromTarget::Refused { message }) => {
                     let host = connection.name().to_owned();
@@ -342,7 +342,7 @@ impl Host {
         }
         wire.send(&ToTarget::Begin(begin.clone()))?;
         let host = connection.name();
-        let mut notes: Vec<String> = cleaned.into_iter().map(|what| format!("{host}: {what}")).collect();
+        let mut notes = Vec::new();
         let apart = time::now_seconds().abs_diff(now_s);
         if apart > CLOCKS_S {
             notes.push(format!(
@@ -398,6 +398,10 @@ impl Host {
                     return self.over(&id, &record, outcome).map_err(Broken::Trial);
                 }
                 FromTarget::Refused { message } => return Err(Broken::Trial(self.refused(message))),
+                FromTarget::Note { text } => {
+                    let text = format!("{}: {text}", self.connection.name());
+                    observer.event(RunEvent::Note { text });
+                }
                 said => tell(said, observer),
             }
         }

@@ -51,11 +51,10 @@ pub fn serve(
 ) -> Result<(), RunError> {
     let lock = Lock::take(root)?;
     let interrupt = Interrupt::listen()?;
-    let cleaned = clean_siblings(root);
     let failed = |source| RunError::Serve { root: root.to_owned(), source };
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(failed)?;
     let wire = Wire::over(output, input, watch()).map_err(failed)?;
-    let outcome = Server { root, wire: &wire, interrupt: &interrupt }.run(cleaned);
+    let outcome = Server { root, wire: &wire, interrupt: &interrupt }.run();
     drop(interrupt);
     let removed = remove(root);
     drop(lock);
@@ -87,13 +86,9 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    fn run(&self, cleaned: Vec<String>) -> Result<(), RunError> {
-        let hello = FromTarget::Hello {
-            version: VERSION,
-            program: identity::program(),
-            now_s: time::now_seconds(),
-            cleaned,
-        };
+    fn run(&self) -> Result<(), RunError> {
+        let hello =
+            FromTarget::Hello { version: VERSION, program: identity::program(), now_s: time::now_seconds() };
         self.say(&hello)?;
         let mut begin = Begin::default();
         while let Some(asked) = self.next()? {
@@ -105,6 +100,10 @@ impl Server<'_> {
                 }
                 ToTarget::Trial(_) | ToTarget::Interrupt | ToTarget::End => return Ok(()),
             }
+        }
+        // With the agent, which releases it, that came just now.
+        for text in clean_siblings(self.root) {
+            self.say(&FromTarget::Note { text })?;
         }
         let start = Target::local;
         let start: &Start<'_> = &start;

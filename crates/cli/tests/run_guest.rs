@@ -1,0 +1,210 @@
+//! Trials in guests: QEMU with a kernel of the distribution, which this host's tests fetch.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod dice;
+mod lab;
+mod support;
+#[path = "storm/victim.rs"]
+mod victim;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use fsage_lab::store::Store;
+use fsage_model::record::{StageRecord, TrialStatus};
+use support::{Scratch, skip, wait_for};
+
+const STUDY: &str = r#"
+name = "guest"
+title = "In a guest"
+question = "Is the tree the same?"
+seed = 7
+[volume]
+medium = "ssd"
+size = "320MiB"
+[file_system]
+kind = "ext4"
+[[stage]]
+kind = "age"
+stop.operations = 1_500
+verify = true
+trace = true
+workload = { kind = "drift", slots = 300, file_size = { kind = "uniform", min = "1KiB", max = "64KiB" } }
+[matrix]
+"file_system.kind" = ["ext4", "f2fs"]
+[driver.f2fs]
+mkfs = ["mkfs.f2fs", "-f", "-l", "fsage", "{device}"]
+fsck = ["fsck.f2fs", "--dry-run", "{device}"]
+package = "f2fs-tools"
+"#;
+
+const GUEST: &str = r#"target={ kind = "guest", kernel = "6.1" }"#;
+const EXT4: &str = r#"matrix.file_system.kind=["ext4"]"#;
+
+/// Folder with the kernel that the tests share; `None`, and a word why, where there can be none.
+fn cache() -> Option<&'static Path> {
+    static CACHE: OnceLock<Option<(Scratch, PathBuf)>> = OnceLock::new();
+    let found = CACHE.get_or_init(|| {
+        if !support::can_mount() {
+            return None;
+        }
+        for program in ["/usr/bin/qemu-system-x86_64", "/usr/sbin/mkfs.f2fs", "/usr/bin/apt-get"] {
+            if !Path::new(program).exists() {
+                skip(&format!("guests need {program}"));
+                return None;
+            }
+        }
+        let scratch = Scratch::new();
+        let path = scratch.path().join("cache");
+        let mut fetch = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        let output = fetch.args(["kernel", "fetch", "6.1"]).env("FSAGE_CACHE_DIR", &path).output().unwrap();
+        if !output.status.success() {
+            skip(&format!("no kernel can be fetched: {}", String::from_utf8_lossy(&output.stderr)));
+            return None;
+        }
+        Some((scratch, path))
+    });
+    found.as_ref().map(|(_, path)| path.as_path())
+}
+
+/// A study and its store.
+struct Rig {
+    lab: lab::Lab,
+    cache: &'static Path,
+}
+
+impl Rig {
+    fn new() -> Option<Self> {
+        Some(Self { cache: cache()?, lab: lab::Lab::new(STUDY) })
+    }
+
+    fn command(&self, set: &[&str]) -> Command {
+        let mut command = self.lab.command(set);
+        command.arg("--allow-commands").env("FSAGE_CACHE_DIR", self.cache);
+        command
+    }
+
+    fn run(&self, set: &[&str]) -> (Option<i32>, String) {
+        let Output { status, stderr, .. } = self.command(set).output().unwrap();
+        (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+    }
+
+    /// The logical trees by file system; every trial is complete.
+    fn digests(&self) -> BTreeMap<String, String> {
+        let digest = |trial: &fsage_model::record::TrialRecord| {
+            assert_eq!(trial.status, TrialStatus::Complete, "{}", trial.error);
+            let StageRecord::Age { result, .. } = &trial.stages[0] else { panic!("the stage ages") };
+            (trial.factors["file_system.kind"].as_str().unwrap().to_owned(), result.digest.clone())
+        };
+        Store::open(&self.lab.store()).unwrap().trials().iter().map(digest).collect()
+    }
+}
+
+#[test]
+fn a_file_system_that_this_kernel_lacks_leaves_the_same_tree_in_a_guest() {
+    let (Some(rig), Some(here)) = (Rig::new(), Rig::new()) else { return };
+    let (code, stderr) = here.run(&[EXT4]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, stderr) = rig.run(&[GUEST]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let digests = rig.digests();
+    assert_eq!(digests.keys().collect::<Vec<_>>(), ["ext4", "f2fs"]);
+    assert!(digests.values().all(|digest| *digest == here.digests()["ext4"]), "{digests:?}");
+    let trials = rig.lab.trials();
+    assert!(trials.iter().all(|trial| trial.host.kernel.starts_with("6.1.")), "{:?}", trials[0].host.kernel);
+    assert!(trials.iter().all(|trial| trial.check.contains("clean")));
+    let trace = rig.lab.store().join("trials").join(&trials[0].id).join("trace.parquet");
+    assert!(trace.metadata().unwrap().len() > 0);
+    rig.lab.nothing_left();
+}
+
+#[test]
+fn a_guest_that_is_killed_fails_its_trial_and_the_study_resumes() {
+    let Some(rig) = Rig::new() else { return };
+    let mark = rig.lab.scratch.path().join("runtime");
+    let mut run = rig.command(&[GUEST, EXT4]);
+    run.env("FSAGE_RUNTIME_DIR", &mark).stdout(Stdio::null()).stderr(Stdio::piped());
+    let run = run.spawn().unwrap();
+    let log = || {
+        let trials = std::fs::read_dir(rig.lab.store().join("trials")).ok()?;
+        let path = trials.flatten().next()?.path().join("log.txt");
+        std::fs::read_to_string(path).ok()
+    };
+    // The guest has the trial by then.
+    let begun = std::time::Instant::now();
+    while log().is_none_or(|log| !log.contains("on guest")) {
+        assert!(begun.elapsed().as_secs() < 150, "no trial began");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let machines = || -> Vec<u32> {
+        let ours = victim::ours(&mark).into_iter();
+        ours.filter(|one| one.name.starts_with("qemu")).map(|one| one.pid).collect()
+    };
+    assert_eq!(machines().len(), 1);
+    machines().into_iter().for_each(victim::kill);
+    let Output { status, stderr, .. } = run.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(status.code(), Some(4), "{stderr}");
+    assert!(rig.lab.trials()[0].error.contains("was lost during trial"), "{}", rig.lab.trials()[0].error);
+    wait_for("the guest to be gone", || machines().is_empty());
+    let (code, stderr) = rig.run(&[GUEST, EXT4]);
+    assert_eq!(code, Some(0), "{stderr}");
+    rig.lab.nothing_left();
+}
+
+#[test]
+fn what_a_guest_lacks_is_named_before_anything_is_made() {
+    let Some(rig) = Rig::new() else { return };
+    let tree = rig.lab.scratch.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let tree = format!(r#"target={{ kind = "guest", kernel = "{}" }}"#, tree.display());
+    let other = r#"driver.f2fs.mount_type="nosuchfs""#;
+    let program = r#"driver.f2fs.mkfs=["mkfs.nowhere", "{device}"]"#;
+    let kernel = r#"target={ kind = "guest", kernel = "2.4" }"#;
+    let small = r#"target={ kind = "guest", memory = "64MiB" }"#;
+    for (set, code, says) in [
+        (vec![kernel], 3, ["no kernel `2.4`", "fsage kernel fetch 2.4"]),
+        (vec![GUEST, other], 3, ["no module `nosuchfs`", "fsage kernel list"]),
+        (vec![GUEST, program], 3, ["`mkfs.nowhere`", "install"]),
+        (vec![tree.as_str()], 2, ["lacks vmlinux", "make vmlinux"]),
+        (vec![small], 2, ["64", "at least 256MiB"]),
+    ] {
+        let (ended, stderr) = rig.run(&set);
+        assert_eq!(ended, Some(code), "{stderr}");
+        for text in says {
+            assert!(stderr.contains(text), "{text}: {stderr}");
+        }
+        assert!(!rig.lab.store().exists(), "nothing was to be made: {stderr}");
+    }
+}
+
+#[test]
+fn wall_clock_times_of_an_emulated_machine_are_refused() {
+    let Some(rig) = Rig::new() else { return };
+    let (code, stderr) = rig.run(&[GUEST, EXT4, r#"volume={ kind = "loop", size = "320MiB" }"#]);
+    if code == Some(0) {
+        // This host's processor runs guests: their times are its own.
+        assert!(Path::new("/dev/kvm").exists(), "{stderr}");
+        return;
+    }
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("the emulator's") && stderr.contains("time = \"model\""), "{stderr}");
+    assert!(!rig.lab.store().exists());
+}
+
+#[test]
+fn kernels_are_listed_and_those_that_are_not_there_are_refused() {
+    let Some(cache) = cache() else { return };
+    let fsage = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_fsage")).args(words).env("FSAGE_CACHE_DIR", cache).output().unwrap()
+    };
+    let listed = String::from_utf8(fsage(&["kernel", "list"]).stdout).unwrap();
+    assert!(listed.starts_with("6.1.0-"), "{listed}");
+    let missing = fsage(&["kernel", "fetch", "2.4"]);
+    let stderr = String::from_utf8(missing.stderr).unwrap();
+    assert_eq!(missing.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("no kernel 2.4 (it has ") && stderr.contains("6.1.0-"), "{stderr}");
+}
