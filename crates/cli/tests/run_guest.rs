@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use fsage_lab::store::Store;
 use fsage_model::record::{StageRecord, TrialStatus};
-use support::{Scratch, skip, wait_for};
+use support::{skip, wait_for};
 
 const STUDY: &str = r#"
 name = "guest"
@@ -46,7 +46,7 @@ const EXT4: &str = r#"matrix.file_system.kind=["ext4"]"#;
 
 /// Folder with the kernel that the tests share; `None`, and a word why, where there can be none.
 fn cache() -> Option<&'static Path> {
-    static CACHE: OnceLock<Option<(Scratch, PathBuf)>> = OnceLock::new();
+    static CACHE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = CACHE.get_or_init(|| {
         if !support::can_mount() {
             return None;
@@ -57,17 +57,17 @@ fn cache() -> Option<&'static Path> {
                 return None;
             }
         }
-        let scratch = Scratch::new();
-        let path = scratch.path().join("cache");
+        // Beside what was built: the next run of the tests has it already.
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
         let mut fetch = Command::new(env!("CARGO_BIN_EXE_fsage"));
         let output = fetch.args(["kernel", "fetch", "6.1"]).env("FSAGE_CACHE_DIR", &path).output().unwrap();
         if !output.status.success() {
             skip(&format!("no kernel can be fetched: {}", String::from_utf8_lossy(&output.stderr)));
             return None;
         }
-        Some((scratch, path))
+        Some(path)
     });
-    found.as_ref().map(|(_, path)| path.as_path())
+    found.as_deref()
 }
 
 /// A study and its store.
@@ -170,6 +170,7 @@ fn what_a_guest_lacks_is_named_before_anything_is_made() {
         (vec![GUEST, other], 3, ["no module `nosuchfs`", "fsage kernel list"]),
         (vec![GUEST, program], 3, ["`mkfs.nowhere`", "install"]),
         (vec![tree.as_str()], 2, ["lacks vmlinux", "make vmlinux"]),
+        (vec![GUEST, r#"stage.age.stop.seconds=1"#], 2, ["the emulator's", "stop.seconds"]),
         (vec![small], 2, ["64", "at least 256MiB"]),
     ] {
         let (ended, stderr) = rig.run(&set);

@@ -100,10 +100,18 @@ fn a_host_that_cannot_be_worked_on_is_named_before_anything_is_made() {
 fn a_study_may_not_choose_the_host_that_its_user_logs_in_to() {
     let Some((lab, server)) = rig() else { return };
     let text = format!("{}\n{STUDY}", server.target().replacen("target=", "target = ", 1));
-    std::fs::write(lab.scratch.path().join("study.toml"), text).unwrap();
+    std::fs::write(lab.scratch.path().join("study.toml"), &text).unwrap();
     let (code, stderr) = lab.run(&[EXT4]);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("ssh root@127.0.0.1") && stderr.contains("--allow-commands"), "{stderr}");
+    // Nor by a factor, when something else of the target is given: the matrix is the study's last table.
+    let text = format!("{text}\n\"target.host\" = [\"127.0.0.1\"]\n");
+    std::fs::write(lab.scratch.path().join("study.toml"), text).unwrap();
+    let (code, stderr) = lab.run(&["target.sudo=false"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("ssh root@127.0.0.1"), "{stderr}");
+    let text = format!("{}\n{STUDY}", server.target().replacen("target=", "target = ", 1));
+    std::fs::write(lab.scratch.path().join("study.toml"), text).unwrap();
     let status = lab.command(&[EXT4]).arg("--allow-commands").stderr(Stdio::null()).status().unwrap();
     assert!(status.success());
     server.nothing_left();
@@ -116,9 +124,32 @@ fn what_a_failed_trial_said_there_is_said_here() {
     let (code, stderr) = lab.run(&[&server.target(), EXT4, "volume.size=\"900TiB\""]);
     assert_ne!(code, Some(0), "{stderr}");
     let trials = lab.trials();
-    assert!(trials.iter().all(|trial| trial.status == TrialStatus::Failed), "{stderr}");
-    assert!(trials.iter().all(|trial| !trial.error.is_empty()), "{stderr}");
+    assert_eq!((trials.len(), trials[0].status), (1, TrialStatus::Failed), "{stderr}");
+    // What the trial itself said, not that its connection was lost.
+    let said = &trials[0].error;
+    assert!(said.contains("cannot get the volume") && !said.contains("lost"), "{said}");
+    assert!(stderr.contains("failed after"), "{stderr}");
     server.nothing_left();
+    lab.nothing_left();
+}
+
+#[test]
+fn an_interrupt_here_gives_up_the_trial_there() {
+    let Some((lab, server)) = rig() else { return };
+    let mut run = lab.command(&[&server.target(), EXT4, "stage.age.stop.operations=5_000_000"]);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    support::wait_for("a trial there", || {
+        !server.left().is_empty() && {
+            let mounted = |line: &String| line.starts_with("mount ");
+            server.left().iter().any(mounted)
+        }
+    });
+    let pid = rustix::process::Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    assert!(lab.trials().is_empty(), "what was given up is no trial");
+    server.nothing_left();
+    lab.nothing_left();
 }
 
 /// The process that started another one.

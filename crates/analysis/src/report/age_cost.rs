@@ -17,7 +17,7 @@ use super::text::rounded;
 use super::view::View;
 use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
-use crate::stats::evidence::ratio;
+use crate::stats::evidence::{is_of_target, ratio};
 use crate::stats::quantile::mean;
 use crate::stats::{Estimate, Evidence, Trees, work};
 
@@ -149,11 +149,10 @@ fn contexts<'a>(
     let mut contexts: BTreeMap<(String, String), Vec<(&Evidence, &Evidence)>> = BTreeMap::new();
     for (aged, other) in pairs(&view.evidence, &cells(AGED), &cells(against)) {
         if of(aged) && of(other) && aged.metrics.contains_key(metric) && other.metrics.contains_key(metric) {
-            // Times on different media are no repeats of each other.
-            let own = aged
-                .factors
-                .iter()
-                .filter(|(path, _)| path.as_str() == factor::MEDIUM || !other.applies(path));
+            // Times on different media, hosts and kernels are no repeats of each other.
+            let own = aged.factors.iter().filter(|(path, _)| {
+                path.as_str() == factor::MEDIUM || is_of_target(path) || !other.applies(path)
+            });
             let own: BTreeMap<_, _> = own.map(|(path, value)| (path.clone(), value.clone())).collect();
             let context = factor::context(&own, &BTreeSet::new());
             let settings = factor::context(&own, &BTreeSet::from([factor::MEDIUM]));

@@ -45,6 +45,8 @@ pub const ALONE: usize = 4;
 pub const FILE_SYSTEM: &str = "file_system.kind";
 /// The factor that says what the volume is made of.
 pub const MEDIUM: &str = "volume.medium";
+/// Path of the factor that says where trials run.
+pub const TARGET: &str = "target";
 
 /// One block of neighbouring ticks or probes of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -416,13 +418,26 @@ fn indifferent<'a>(trials: &[&'a Evidence], metric: &str) -> Vec<&'a str> {
     shared::indifferent(trials.iter().copied(), metric).into_iter().collect()
 }
 
-/// What is never averaged over: file system and medium of a trial, in words, without what is compared.
+/// What is never averaged over: file system, medium and target of a trial, in words, without what is compared.
 #[must_use]
 pub fn place(trial: &Evidence, compared: impl Fn(&str) -> bool) -> String {
-    let fixed = [FILE_SYSTEM, MEDIUM].into_iter().filter(|path| !compared(path));
+    let targets = trial.factors.keys().map(String::as_str).filter(|path| is_of_target(path));
+    let fixed = [FILE_SYSTEM, MEDIUM].into_iter().chain(targets).filter(|path| !compared(path));
     let values = fixed.filter_map(|path| trial.factors.get(path));
-    let words = values.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    words.collect::<Vec<_>>().join(", ")
+    values.map(in_words).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a factor says where trials run: results of one host or kernel are no repeats of another's.
+#[must_use]
+pub fn is_of_target(path: &str) -> bool {
+    path == TARGET || path.strip_prefix(TARGET).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// A factor's value; of a target its host or kernel.
+fn in_words(value: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let target = ["host", "kernel", "kind"].into_iter().find_map(|key| value.get(key).and_then(text));
+    text(value).or(target).unwrap_or_else(|| value.to_string())
 }
 
 /// The cell of a trial's factors without those that are compared or make no difference.
@@ -716,6 +731,9 @@ pub(crate) mod tests {
         one.factors.insert(MEDIUM.to_owned(), json!("hdd-7200"));
         assert_eq!(place(&one, |_| false), "xfs, hdd-7200");
         assert_eq!(place(&one, |path| path == FILE_SYSTEM), "hdd-7200");
+        one.factors.insert("target.kernel".to_owned(), json!("6.1"));
+        one.factors.insert(TARGET.to_owned(), json!({"kind": "ssh", "host": "board"}));
+        assert_eq!(place(&one, |_| false), "xfs, hdd-7200, board, 6.1");
     }
 
     #[test]

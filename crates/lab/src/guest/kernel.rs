@@ -17,8 +17,14 @@ fn cache() -> PathBuf {
     named.unwrap_or_else(|| PathBuf::from("/var/cache/fsage")).join("kernels")
 }
 
+/// Bytes of the file with a kernel's release, at most.
+const RELEASE_BYTES: u64 = 4096;
+
 /// Lists of packages are fetched again when they are so old.
 const LISTS: Duration = Duration::from_secs(24 * 3600);
+
+/// How the names of folders begin in which kernels are unpacked.
+const FETCH: &str = ".fetch-";
 
 /// How long a program of the package manager may take.
 const PACKAGES: Duration = Duration::from_secs(900);
@@ -91,15 +97,15 @@ fn built(tree: &Path) -> Result<Kernel, GuestError> {
     if !image.is_file() {
         return Err(lacks("vmlinux (`make vmlinux`)"));
     }
-    let folder = tree.join("lib/modules");
-    let mut releases: Vec<PathBuf> = std::fs::read_dir(&folder)
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
-    releases.sort();
-    let modules = releases
-        .pop()
-        .ok_or_else(|| lacks("lib/modules (`make modules_install INSTALL_MOD_PATH=.` in the tree)"))?;
-    let release = modules.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let path = tree.join("include/config/kernel.release");
+    let release = fsage_sys::input::read_text(&path, RELEASE_BYTES)
+        .map_err(|_| lacks("include/config/kernel.release (`make vmlinux`)"))?;
+    let release = release.trim().to_owned();
+    let modules = tree.join("lib/modules").join(&release);
+    if release.is_empty() || release.contains('/') || !modules.is_dir() {
+        let what = format!("lib/modules/{release} (`make modules_install INSTALL_MOD_PATH=.` in the tree)");
+        return Err(lacks(&what));
+    }
     Ok(Kernel { release, image, modules })
 }
 
@@ -188,6 +194,7 @@ pub fn available() -> Result<Vec<String>, GuestError> {
 /// The distribution has none, the package manager fails, or there is no room.
 pub fn fetch(version: &str) -> Result<Kernel, GuestError> {
     let packages = Packages::new()?;
+    remove_left();
     packages.update()?;
     let known = packages.kernels()?;
     let matches = |name: &&String| {
@@ -203,7 +210,7 @@ pub fn fetch(version: &str) -> Result<Kernel, GuestError> {
         return Ok(kernel);
     }
     let work = tempfile::Builder::new()
-        .prefix(".fetch-")
+        .prefix(FETCH)
         .tempdir_in(cache())
         .map_err(|source| GuestError::Write { path: cache(), source })?;
     packages.run("apt-get", &["-q", "download", package], work.path())?;
@@ -235,6 +242,18 @@ pub fn fetch(version: &str) -> Result<Kernel, GuestError> {
     moved(modules, &ready.join("modules"))?;
     moved(&ready, &place)?;
     unpacked(&place).ok_or(GuestError::NoKernel { name: release })
+}
+
+/// Removes what a fetch that was killed left a day ago.
+fn remove_left() {
+    let entries = std::fs::read_dir(cache()).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(FETCH)) {
+        let age = entry.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
+        if age.is_some_and(|age| age > LISTS) {
+            // What cannot be removed is tried again by the next.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// The kernel within a compressed one: boot protocol 2.08 and later (Linux, `Documentation/arch/x86/boot.rst`). What

@@ -11,13 +11,17 @@ mod program;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsage_engine::host::tool::look_up;
 use fsage_model::problem::{EXIT_FAILED, EXIT_INTERNAL, EXIT_MISSING, EXIT_USAGE, Explain};
-use fsage_model::study::GuestSpec;
+use fsage_model::study::{GuestSpec, TargetSpec};
 
+use crate::study::Study;
 use crate::target::{TargetError, program as own};
 use crate::tools::ToolError;
 use cpio::Archive;
@@ -30,6 +34,9 @@ const UNPACKING: Duration = Duration::from_secs(300);
 /// Modules that every guest needs: its serial port, and what virtual disks and loop files are made of.
 const MODULES: [&str; 4] = ["virtio_mmio", "virtio_console", "fuse", "loop"];
 
+/// Modules that a guest gets where its kernel has them: I/O schedulers.
+const OPTIONAL_MODULES: [&str; 3] = ["mq_deadline", "bfq", "kyber_iosched"];
+
 /// Folder of our programs in a guest.
 const PROGRAMS: &str = "/fsage";
 
@@ -38,6 +45,12 @@ pub(crate) const MODULES_FOLDER: &str = "/fsage-modules";
 
 /// Name of the serial port for frames.
 pub(crate) const PORT: &str = "fsage";
+
+/// How the names of guests' folders begin, in the folder for temporary files.
+const PREFIX: &str = "fsage-guest-";
+
+/// Bytes of a guest's console that are read.
+const CONSOLE_BYTES: u64 = 16 << 10;
 
 /// Why there is no guest.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +91,9 @@ pub enum GuestError {
         /// Its name.
         program: String,
     },
+    /// Guests of this kind of processor are not known.
+    #[error("guests run on hosts with processors of the kind x86_64 only")]
+    Processor,
     /// QEMU is not installed.
     #[error("`{program}` is not installed")]
     NoQemu {
@@ -123,9 +139,11 @@ fn known_in_words(known: &[String]) -> String {
 impl Explain for GuestError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::NoKernel { .. } | Self::NoProgram { .. } | Self::NoQemu { .. } | Self::NoModule { .. } => {
-                EXIT_MISSING
-            }
+            Self::NoKernel { .. }
+            | Self::NoProgram { .. }
+            | Self::NoQemu { .. }
+            | Self::NoModule { .. }
+            | Self::Processor => EXIT_MISSING,
             Self::NoPackage { .. } | Self::NotBuilt { .. } => EXIT_USAGE,
             Self::Read { .. } | Self::Write { .. } => EXIT_FAILED,
             Self::Tool(error) => error.exit_code(),
@@ -153,7 +171,8 @@ impl Explain for GuestError {
             Self::NoQemu { .. } => Some("install it with `apt-get install qemu-system-x86`".to_owned()),
             Self::Tool(error) => error.hint(),
             Self::Own(error) => Explain::hint(error),
-            Self::NoPackage { .. }
+            Self::Processor
+            | Self::NoPackage { .. }
             | Self::NotBuilt { .. }
             | Self::Read { .. }
             | Self::Write { .. }
@@ -169,12 +188,16 @@ pub struct Needs {
     pub modules: BTreeSet<String>,
     /// Names or paths of programs.
     pub programs: BTreeSet<String>,
+    /// Names of programs that are packed where this host has them.
+    pub optional_programs: BTreeSet<String>,
 }
 
 /// A guest ready to be started; its files go with it.
 #[derive(Debug)]
 pub struct Guest {
     folder: tempfile::TempDir,
+    /// Says that somebody uses the folder.
+    _lock: File,
     /// QEMU.
     pub program: PathBuf,
     /// Its arguments.
@@ -187,11 +210,32 @@ impl Guest {
     /// What its kernel wrote to its console, the end of it.
     #[must_use]
     pub fn console(&self) -> String {
-        let text = std::fs::read(self.folder.path().join("console")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut text = Vec::new();
+        // A guest that writes without end is not read to its end.
+        let read = File::open(self.folder.path().join("console")).and_then(|mut file| {
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(CONSOLE_BYTES)))?;
+            file.take(CONSOLE_BYTES).read_to_end(&mut text)
+        });
+        let text = read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&text).into_owned());
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(12)..].join("\n")
     }
+}
+
+/// Gives each guest of a study the release of its kernel, as found now: trials of another one are others.
+///
+/// # Errors
+/// A kernel was not fetched, or a tree was not built.
+pub fn settle(study: &mut Study) -> Result<(), GuestError> {
+    for cell in &mut study.cells {
+        if let TargetSpec::Guest(guest) = &mut cell.spec.target
+            && !guest.kernel.starts_with('/')
+        {
+            guest.kernel = kernel::find(&guest.kernel)?.release;
+        }
+    }
+    Ok(())
 }
 
 /// What runs a guest's instructions.
@@ -211,7 +255,7 @@ impl Processor {
     /// Those to be tried, the best first.
     #[must_use]
     pub fn choices() -> Vec<Self> {
-        let there = std::fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
+        let there = File::options().read(true).write(true).open("/dev/kvm").is_ok();
         let works = there && !crate::lease::runtime::shared().join(NO_KVM).exists();
         if works { vec![Self::Kvm, Self::Emulated] } else { vec![Self::Emulated] }
     }
@@ -241,17 +285,41 @@ impl Processor {
 /// QEMU, the kernel, a module or a program is not there; there is no room.
 pub fn prepare(spec: &GuestSpec, needs: &Needs, processor: Processor) -> Result<Guest, GuestError> {
     const QEMU: &str = "qemu-system-x86_64";
+    if std::env::consts::ARCH != "x86_64" {
+        return Err(GuestError::Processor);
+    }
     let program = look_up(QEMU).ok_or(GuestError::NoQemu { program: QEMU })?;
     let kernel = kernel::find(&spec.kernel)?;
     let archive = pack(&kernel, needs)?;
+    remove_left(&std::env::temp_dir());
     let folder = tempfile::Builder::new()
-        .prefix("fsage-guest-")
+        .prefix(PREFIX)
         .tempdir()
         .map_err(|source| GuestError::Write { path: std::env::temp_dir(), source })?;
+    let path = folder.path().join("lock");
+    let lock =
+        File::create(&path).and_then(|file| file.try_lock().map(|()| file).map_err(std::io::Error::from));
+    let lock = lock.map_err(|source| GuestError::Write { path, source })?;
     let path = folder.path().join("initramfs");
     std::fs::write(&path, archive).map_err(|source| GuestError::Write { path: path.clone(), source })?;
     let arguments = arguments(spec, &kernel, processor, folder.path());
-    Ok(Guest { folder, program, arguments, name: format!("guest {}", kernel.release) })
+    Ok(Guest { folder, _lock: lock, program, arguments, name: format!("guest {}", kernel.release) })
+}
+
+/// Removes the folders of guests whose fsage was killed: nobody holds their locks.
+fn remove_left(temporary: &Path) {
+    let entries = std::fs::read_dir(temporary).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let place = entry.path();
+        let ours = place
+            .symlink_metadata()
+            .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
+        let lock = ours.then(|| File::open(place.join("lock")).ok()).flatten();
+        if lock.is_some_and(|lock| lock.try_lock().is_ok()) {
+            // What cannot be removed is tried again by the next.
+            let _ = std::fs::remove_dir_all(&place);
+        }
+    }
 }
 
 /// The kernel's first file system.
@@ -266,17 +334,26 @@ fn pack(kernel: &Kernel, needs: &Needs) -> Result<Vec<u8>, GuestError> {
     }
     let modules = Modules::below(&kernel.modules, &kernel.release)?;
     let names = MODULES.into_iter().chain(needs.modules.iter().map(String::as_str));
+    let names = names.chain(OPTIONAL_MODULES.into_iter().filter(|name| modules.has(name)));
     for (number, module) in modules.for_names(names)?.into_iter().enumerate() {
         let name = format!("{number:03}-{}.ko", module.name);
         archive.file(&Path::new(MODULES_FOLDER).join(name), &module.bytes);
     }
-    program::pack(&mut archive, &needs.programs)?;
+    let optional = needs.optional_programs.iter().filter(|name| look_up(name).is_some());
+    let programs: BTreeSet<String> = needs.programs.iter().chain(optional).cloned().collect();
+    program::pack(&mut archive, &programs)?;
     Ok(archive.finish())
 }
 
-/// Kernel line: quiet, fast to boot, and ended by a panic.
-const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check lpj=4000000 cryptomgr.notests \
-                           random.trust_cpu=on rcupdate.rcu_expedited=1 rdinit=/fsage/fsage";
+/// Kernel line: quiet, and ended by a panic, or when a task hangs for ten minutes.
+const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 random.trust_cpu=on hung_task_panic=1 \
+                           sysctl.kernel.hung_task_timeout_secs=600";
+
+/// Its end: words before `rdinit` that the kernel does not know are no arguments of the first process.
+const INIT_LINE: &str = "rdinit=/fsage/fsage -- boot";
+
+/// What an emulated processor has besides, to boot fast: nothing of it is timed but by the clock of a modelled device.
+const EMULATED_LINE: &str = "mitigations=off nokaslr tsc=reliable no_timer_check lpj=4000000 cryptomgr.notests rcupdate.rcu_expedited=1";
 
 /// How fast the processor's clock counts; an emulated one takes long to find out, or never does on a busy host.
 fn kilohertz() -> u64 {
@@ -296,6 +373,12 @@ fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &P
         Processor::Kvm => ("kvm", "host,-arch-capabilities"),
         Processor::Emulated => ("tcg", "max"),
     };
+    let line = match processor {
+        Processor::Kvm => format!("{KERNEL_LINE} {INIT_LINE}"),
+        Processor::Emulated => {
+            format!("{KERNEL_LINE} {EMULATED_LINE} tsc_early_khz={} {INIT_LINE}", kilohertz())
+        }
+    };
     let text = |text: String| OsString::from(text);
     let path = |name: &str| folder.join(name).into_os_string();
     let mut console = OsString::from("file:");
@@ -311,7 +394,7 @@ fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &P
         ("-display", "none".into()),
         ("-kernel", kernel.image.clone().into_os_string()),
         ("-initrd", path("initramfs")),
-        ("-append", text(format!("{KERNEL_LINE} tsc_early_khz={} -- boot", kilohertz()))),
+        ("-append", text(line)),
         ("-serial", console),
         ("-chardev", text(format!("stdio,id={PORT},signal=off"))),
         ("-device", "virtio-serial-device".into()),

@@ -8,13 +8,15 @@ use super::GuestError;
 use crate::tools::Invocation;
 
 /// Algorithms that file systems ask the kernel for by name, which no module names as what it needs.
-const ALGORITHMS: [&str; 6] = [
+const ALGORITHMS: [&str; 8] = [
     "crc32c_generic",
     "crc32_generic",
     "crct10dif_generic",
     "xxhash_generic",
     "blake2b_generic",
     "sha256_generic",
+    "crc32c_intel",
+    "crc32_pclmul",
 ];
 
 /// The modules of one kernel.
@@ -60,6 +62,12 @@ impl Modules {
         Ok(Self { release: release.to_owned(), files, built_in })
     }
 
+    /// Whether there is a module of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.files.contains_key(&name.replace('-', "_"))
+    }
+
     /// The modules that are to be loaded for `names`, each after those it needs. What is in the kernel itself is left
     /// out.
     ///
@@ -68,7 +76,7 @@ impl Modules {
     pub fn for_names<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Module>, GuestError> {
         let mut found = Vec::new();
         // Those that a kernel lacks are in it, or not needed by it.
-        for name in ALGORITHMS.iter().filter(|name| self.files.contains_key(**name)) {
+        for name in ALGORITHMS.iter().filter(|name| self.has(name)) {
             self.add(name, &mut found, 0)?;
         }
         for name in names {

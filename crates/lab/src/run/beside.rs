@@ -63,10 +63,13 @@ pub(super) fn check(study: &Study) -> Result<(), RunError> {
 
 /// Why the trials of a cell must be alone on the host.
 fn objection(cell: &Cell) -> Option<String> {
+    let there = cell.spec.target.name().map(|host| format!("those on {host} run one after the other"));
+    there.or_else(|| wall_clock(cell))
+}
+
+/// What in a cell goes by wall-clock time, or passes what is not the trial's own.
+pub(super) fn wall_clock(cell: &Cell) -> Option<String> {
     let spec = &cell.spec;
-    if let Some(host) = spec.target.name() {
-        return Some(format!("those on {host} run one after the other"));
-    }
     let own = std::iter::once(spec.volume.clone());
     let others = spec.stages().flat_map(|stage| stage::of(stage).other_volumes(&spec.volume));
     if let Some(why) = own.chain(others).find_map(|volume| of_volume(&volume)) {

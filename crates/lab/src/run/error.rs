@@ -49,13 +49,21 @@ pub enum RunError {
     /// There is no guest.
     #[error("there is no guest for the study")]
     Guest(#[source] GuestError),
-    /// Wall-clock times of an emulated machine.
+    /// A device may be erased, and it is not said on which of several hosts.
     #[error(
-        "study {study} goes by wall-clock time, and guests are emulated here: their times are the emulator's"
+        "study {study} runs on several hosts, and --erase does not say on which of them it names a device"
     )]
+    EraseWhere {
+        /// Its name.
+        study: String,
+    },
+    /// Wall-clock times of an emulated machine.
+    #[error("study {study} cannot run in an emulated guest, whose times are the emulator's: {why}")]
     Emulated {
         /// Its name.
         study: String,
+        /// What goes by wall-clock time.
+        why: String,
     },
     /// The study reads files that another host of it does not have.
     #[error(
@@ -173,6 +181,7 @@ impl Explain for RunError {
             Self::OnHost(e) => e.exit_code(),
             Self::Guest(e) => e.exit_code(),
             Self::Emulated { .. }
+            | Self::EraseWhere { .. }
             | Self::Sources { .. }
             | Self::Commands { .. }
             | Self::Outside { .. }
@@ -196,6 +205,9 @@ impl Explain for RunError {
             Self::Target(e) | Self::There(e) => Explain::hint(e),
             Self::OnHost(e) => e.hint(),
             Self::Guest(e) => e.hint(),
+            Self::EraseWhere { .. } => {
+                Some("run the study once for each host, with --set target=…".to_owned())
+            }
             Self::Emulated { .. } => Some(
                 "give its volumes a medium and `time = \"model\"`, or use a host with /dev/kvm".to_owned(),
             ),
@@ -402,7 +414,9 @@ impl TrialError {
                 | FileSystemError::Tool(ToolError::NotRun { source: error, .. }),
             ) if !matches!(error, TargetError::Failed { .. }) => Err(error.into()),
             Self::Volume(_) | Self::FileSystem(_) | Self::Unclean(_) => Ok(Some(text)),
+            Self::There(failed) if failed.says_nothing => Err(RunError::Elsewhere(failed)),
             Self::There(failed) => Ok(failed.refusal),
+            Self::Guest(error) => Err(RunError::Guest(*error)),
             _ => Ok(None),
         }
     }

@@ -115,6 +115,7 @@ pub fn run_study_with(
         false => Consent::Below(options.store.as_deref()),
     };
     let mut study = study::load(&options.study, &options.overrides(), reading)?;
+    crate::guest::settle(&mut study).map_err(RunError::Guest)?;
     let wanted = options.store.clone().unwrap_or_else(|| Path::new("store").join(&study.spec.name));
     let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
     let consent = EraseConsent::parse(&options.erase);
@@ -132,7 +133,7 @@ pub fn run_study_with(
         return dry::run(&study, &plan, &root, &consent, (&foreign, &outside), observer);
     }
     agreed(options, &study, foreign, outside)?;
-    let others = elsewhere(&study, options)?;
+    let others = elsewhere(&study, &plan, &root, options)?;
     let interrupt = Interrupt::listen()?;
     let mut writer = Store::create(&root, &plan, &study.text)?;
     let journal = Journal::open(&root)?;
@@ -190,8 +191,8 @@ fn agreed(
     drives.try_for_each(|drive| crate::crash::allow(drive, options.on_host)).map_err(RunError::OnHost)
 }
 
-/// Connects to the other hosts of a study.
-fn elsewhere(study: &Study, options: &RunOptions) -> Result<Others, RunError> {
+/// Connects to the other hosts of a study that have something to do.
+fn elsewhere(study: &Study, plan: &Plan, root: &Path, options: &RunOptions) -> Result<Others, RunError> {
     let others = Others::new(study, Begin { erase: options.erase.clone(), on_host: options.on_host });
     if let Some(host) = study.other_hosts().into_iter().next()
         && !study.sources.is_empty()
@@ -199,7 +200,18 @@ fn elsewhere(study: &Study, options: &RunOptions) -> Result<Others, RunError> {
         let paths = study.sources.iter().map(|path| path.display().to_string()).collect();
         return Err(RunError::Sources { study: study.path.clone(), host, paths });
     }
-    others.connect()?;
+    let targets: BTreeSet<_> = study.cells.iter().map(|cell| cell.spec.target.name()).collect();
+    if targets.len() > 1 && !options.erase.is_empty() {
+        return Err(RunError::EraseWhere { study: study.spec.name.clone() });
+    }
+    let complete: BTreeSet<String> = match root.join("plan.json").exists() {
+        true => Store::open(root)?.complete_trials().0.into_iter().map(|trial| trial.id).collect(),
+        false => BTreeSet::new(),
+    };
+    let pending = plan.trials.iter().filter(|trial| !complete.contains(&trial.id));
+    let wanted: BTreeSet<String> =
+        pending.filter_map(|trial| study.cells[trial.cell].spec.target.name()).collect();
+    others.connect(|name| wanted.contains(name))?;
     others.check(study)?;
     Ok(others)
 }

@@ -22,9 +22,6 @@ use super::{
 use crate::plan::Plan;
 use crate::time::now_rfc3339;
 
-/// The log of a trial, in its folder.
-const LOG: &str = "log.txt";
-
 /// What may be in a folder that is to become a store.
 const OWN: [&str; 7] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images"];
 
@@ -134,7 +131,7 @@ impl Writer {
         let TrialFolder { directory, .. } = trial;
         let id = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let folder = file::folder(self.root(), &["trials", &id])?;
-        let names = left_of_a_trial(&directory)?.into_iter().chain([LOG.to_owned()]);
+        let names = left_of_a_trial(&directory)?.into_iter().chain([TrialFolder::LOG.to_owned()]);
         for name in names {
             folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
         }
@@ -262,6 +259,9 @@ pub struct TrialFolder {
 }
 
 impl TrialFolder {
+    /// The log of a trial, in its folder.
+    pub const LOG: &'static str = "log.txt";
+
     /// Begins a trial below `root`, a store or the folder of a [target](crate::target): its folder, emptied of what an
     /// earlier attempt left.
     ///
@@ -273,8 +273,8 @@ impl TrialFolder {
         for name in left_of_a_trial(&directory)? {
             folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
         }
-        let path = directory.join(LOG);
-        let log = folder.open_own(LOG.as_ref(), true, 0o666).map_err(|e| failed("open", &path, e))?;
+        let path = directory.join(Self::LOG);
+        let log = folder.open_own(Self::LOG.as_ref(), true, 0o666).map_err(|e| failed("open", &path, e))?;
         Ok(Self { directory, log, trace: None, traced: 0, places: Vec::new() })
     }
 
@@ -295,7 +295,8 @@ impl TrialFolder {
             };
             entries.map(name).collect::<Result<_, _>>().map_err(|e| failed("read", directory, e))
         };
-        let own = names(&self.directory)?.into_iter().filter(|name| is_file_of_a_trial(name) || name == LOG);
+        let own =
+            names(&self.directory)?.into_iter().filter(|name| is_file_of_a_trial(name) || name == Self::LOG);
         let fio = names(&self.directory.join(FIO))?.into_iter().map(|name| format!("{FIO}/{name}"));
         let mut files: Vec<String> = own.chain(fio).collect();
         files.sort();

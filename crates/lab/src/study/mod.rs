@@ -77,13 +77,27 @@ impl Study {
         }
         let described = self.cells.iter().filter(|cell| cell.file_system.is_described());
         let commands = described.flat_map(|cell| cell.file_system.commands());
-        // A host that the study's author chose, to which we would log in as the user.
-        let chosen = self.overrides.set.iter().any(|set| set.trim_start().starts_with("target"));
+        // A host, or a key of one, that the study's author chose, to which we would log in as the user.
+        let given = self.given_targets();
         let ssh = |cell: &Cell| match &cell.spec.target {
-            TargetSpec::Ssh(ssh) if !chosen => Some(format!("ssh {}", ssh.name())),
+            TargetSpec::Ssh(ssh) if !given.contains(&cell.spec.target) => Some(format!("ssh {}", ssh.name())),
             _ => None,
         };
         commands.chain(self.cells.iter().filter_map(ssh)).collect()
+    }
+
+    /// The targets that the command line gives as a whole.
+    fn given_targets(&self) -> Vec<TargetSpec> {
+        let values = self.overrides.set.iter().filter_map(|set| {
+            let (key, value) = set.split_once('=')?;
+            let value = parse_value(value.trim());
+            match key.trim() {
+                "target" => Some(vec![value]),
+                "matrix.target" => value.as_array().cloned(),
+                _ => None,
+            }
+        });
+        values.flatten().filter_map(|value| serde_json::from_value(value).ok()).collect()
     }
 
     /// The other hosts that its trials run on, and guests.

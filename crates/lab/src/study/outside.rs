@@ -106,8 +106,9 @@ impl Study {
 }
 
 /// Keys whose values are paths, in a study and its workloads, volumes and measures.
-const PATH_KEYS: [&str; 12] = [
+const PATH_KEYS: [&str; 13] = [
     "directory",
+    "kernel",
     "spill",
     "job",
     "like",
@@ -153,18 +154,24 @@ fn strings(key: &str, value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The folders that the volumes in a cell name, and job files of its measures that were not read with the study.
+/// The folders that the volumes in a cell name, kernels of guests, and job files of its measures that were not read with the study.
 fn places(value: &Value, found: &mut BTreeSet<PathBuf>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| places(item, found)),
         Value::Object(table) => {
             let key = match table.get("kind").and_then(Value::as_str) {
                 Some("loop") => "directory",
+                // A version is no path.
+                Some("guest") => "kernel",
                 Some("fio") if table.get("text").is_none_or(Value::is_null) => "job",
                 _ => "spill",
             };
             let named = table.get(key).and_then(Value::as_str);
-            let is_preset = |name: &str| key == "job" && preset(name).is_some();
+            let is_preset = |name: &str| match key {
+                "job" => preset(name).is_some(),
+                "kernel" => !name.starts_with('/'),
+                _ => false,
+            };
             found.extend(named.filter(|name| !is_preset(name)).map(PathBuf::from));
             table.values().for_each(|item| places(item, found));
         }

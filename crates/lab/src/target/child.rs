@@ -5,7 +5,7 @@
 //! *thread* that forked ends, therefore a thread of its own forks and then waits for the child.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read as _, Write};
 use std::path::PathBuf;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -19,6 +19,9 @@ use super::TargetError;
 
 /// Lines of its standard error that are kept.
 const STDERR_LINES: usize = 20;
+
+/// Bytes of one of them.
+const LINE_BYTES: u64 = 64 << 10;
 
 /// How long it may take to end after its input has; an agent promises one second.
 const END: Duration = Duration::from_secs(3);
@@ -135,6 +138,15 @@ impl Child {
         }
     }
 
+    /// Ends it from any thread: what waits for it in a write goes on then.
+    pub(super) fn killer(&self) -> impl Fn() + Send + Sync + 'static {
+        let identity = self.identity;
+        move || {
+            // Who waits for it says what could not be ended.
+            let _ = process::end(identity, KILLED);
+        }
+    }
+
     /// Ends it if it is still there, and what it started in any case.
     fn end_all(&self) -> Result<(), HostError> {
         process::end(self.identity, KILLED)
@@ -171,8 +183,17 @@ fn keep_last_lines(
     lines: Arc<Mutex<VecDeque<String>>>,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("agent-stderr".to_owned()).spawn(move || {
-        for line in BufReader::new(stderr).split(b'\n') {
-            let Ok(line) = line else { return };
+        let mut stderr = BufReader::new(stderr);
+        loop {
+            let mut line = Vec::new();
+            // Nobody needs a longer one, and it may be another host's.
+            match stderr.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            if line.last() == Some(&b'\n') {
+                line.pop();
+            }
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             if lines.len() == STDERR_LINES {
                 lines.pop_front();

@@ -12,7 +12,7 @@ use fsage_model::cause::in_one_line;
 use fsage_model::study::SshSpec;
 
 use super::child::{Child, Output};
-use super::wire::{Wire, WireError};
+use super::wire::{Heard, Wire, WireError};
 use super::{TargetError, ssh};
 
 /// The line in which fsage there says that it reads frames now.
@@ -95,7 +95,14 @@ impl Connection {
         let output: Box<dyn Write + Send> = Box::new(BufWriter::new(stdin));
         match greeted {
             Ok(Greeted { machine, complete, input }) => {
-                let wire = Wire::over(output, input, Arc::new(|_| false))
+                let kill = child.killer();
+                let watch = move |heard: Heard<'_>| {
+                    if matches!(heard, Heard::Silent) {
+                        kill();
+                    }
+                    false
+                };
+                let wire = Wire::over(output, input, Arc::new(watch))
                     .map_err(|source| TargetError::Start { path, source })?;
                 Ok(Self { name, machine, complete, wire, child })
             }
@@ -106,7 +113,7 @@ impl Connection {
             Err(Greeting::Refused(what)) => {
                 let output: Output = Arc::new(Mutex::new(Some(output)));
                 child.close(&output);
-                let said = if child.said().is_empty() { what } else { child.said() };
+                let said = [what, child.said()].join("\n").trim().to_owned();
                 Err(TargetError::Unreachable { host: name, said })
             }
         }

@@ -53,6 +53,14 @@ pub enum TargetError {
         /// What `ssh`, or the shell there, said.
         said: String,
     },
+    /// What another host sent cannot be used.
+    #[error("what {host} sent cannot be used: {what}")]
+    Nonsense {
+        /// Which host.
+        host: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// There is no program for the target's processor.
     #[error("there is no {program} for processors of the kind {machine}")]
     Machine {
@@ -101,15 +109,15 @@ fn tail(stderr: &str) -> String {
 fn unreachable_hint(said: &str) -> &'static str {
     let has = |text: &str| said.contains(text);
     if has("Host key verification failed") || has("host key is known") {
-        "connect once with `ssh` by hand and compare the key that it shows, or name a file of `known_hosts`"
+        "connect once by hand, as the user who runs fsage (`sudo ssh …`), and compare the key that it shows, or name a file of `known_hosts`"
     } else if has("Permission denied (") {
-        "name the key with `identity` or add it to your SSH agent, and see that the user may log in there"
+        "name the key with `identity` (root has keys and an SSH agent of its own), and see that the user may log in there"
     } else if has(super::ssh::NOT_ROOT) || has("sudo:") {
         "let `user` be root, or set `sudo = true` for a user who may run `sudo` without a password"
     } else if has("No space left") || has("Read-only file system") || has("mktemp:") {
         "name a `directory` there with room for programs, loop files and results"
     } else {
-        "see that `ssh` reaches it by hand, and that it has sh, uname, id, mktemp, head and chmod"
+        "see that `ssh` reaches it by hand, and that it has sh, uname, id, mktemp, head, wc, rm and chmod"
     }
 }
 
@@ -124,7 +132,7 @@ impl TargetError {
             | Self::Unreachable { .. }
             | Self::Machine { .. } => FailureKind::Missing,
             Self::Version { .. } => FailureKind::Usage,
-            Self::Lost { .. } => FailureKind::Failed,
+            Self::Lost { .. } | Self::Nonsense { .. } => FailureKind::Failed,
             Self::Send { .. } | Self::Unexpected { .. } => FailureKind::Internal,
             Self::Failed { failure, .. } => failure.kind,
         }
@@ -144,13 +152,14 @@ impl TargetError {
             }
             Self::NoSsh => Some("install it with `apt-get install openssh-client`".to_owned()),
             Self::Unreachable { host, .. } if host.starts_with("guest ") => {
-                Some("what is said is QEMU's, and the end of the guest's console".to_owned())
+                Some("give it more `memory`, or another `kernel` (`fsage kernel list`; docs/targets.md says what a kernel of your own needs)".to_owned())
             }
             Self::Unreachable { said, .. } => Some(unreachable_hint(said).to_owned()),
             Self::Machine { program, .. } => Some(format!(
                 "build fsage for it and put it beside this program as {program} (docs/targets.md)"
             )),
             Self::Failed { failure, .. } if !failure.hint.is_empty() => Some(failure.hint.clone()),
+            Self::Nonsense { .. } => Some("run the study again: it resumes".to_owned()),
             Self::Send { .. } | Self::Unexpected { .. } | Self::Failed { .. } => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! One connection: a shell there says what machine it is, takes this program from its input into a folder of its
 //! own, and becomes it; frames follow on the same streams. Nothing has to be installed there but `sh`, `uname`,
-//! `id`, `mktemp`, `head` and `chmod`.
+//! `id`, `mktemp`, `head`, `wc`, `rm` and `chmod`.
 
 use std::ffi::OsString;
 use std::io::{BufReader, Write as _};
@@ -29,9 +29,10 @@ umask 077
 printf "fsage-target %s %s\n" "$(uname -m)" "$(id -u)"
 read -r size
 place=$(mktemp -d "$1/fsage-target-XXXXXX")
-trap "rm -rf \"$place\"" EXIT
+trap 'rm -rf "$place"' EXIT
 cd "$place"
 head -c "$size" > fsage
+[ "$(wc -c < fsage)" -eq "$size" ]
 chmod 700 fsage
 exec ./fsage serve "$place""#;
 

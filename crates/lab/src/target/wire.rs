@@ -21,8 +21,11 @@ const BEAT: Duration = Duration::from_secs(2);
 /// How long nothing may be heard.
 const SILENCE: Duration = Duration::from_secs(30);
 
+/// Frames that wait for who receives them; then the other side waits.
+const WAITING: usize = 64;
+
 /// Bytes of a file in one frame.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 64 << 10;
 
 /// Is told at once, on another thread than the one that [receives](Wire::receive).
 pub type Watch = dyn Fn(Heard<'_>) -> bool + Send + Sync;
@@ -32,8 +35,10 @@ pub type Watch = dyn Fn(Heard<'_>) -> bool + Send + Sync;
 pub enum Heard<'a> {
     /// A frame; `true` says that nobody else is to get it.
     Frame(&'a Frame),
-    /// The other side is gone.
-    Gone,
+    /// The other side ended.
+    Ended,
+    /// Nothing was heard for too long.
+    Silent,
 }
 
 /// Why nothing comes any more.
@@ -63,6 +68,7 @@ struct Line {
     /// Milliseconds after `since` at which the last frame came.
     heard: AtomicU64,
     silent: AtomicBool,
+    gone: AtomicBool,
     over: AtomicBool,
 }
 
@@ -99,9 +105,10 @@ impl Wire {
             since: Instant::now(),
             heard: AtomicU64::new(0),
             silent: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             over: AtomicBool::new(false),
         });
-        let (to, frames) = mpsc::channel();
+        let (to, frames) = mpsc::sync_channel(WAITING);
         let (own, told) = (Arc::clone(&line), Arc::clone(&watch));
         std::thread::Builder::new().name("wire-reader".to_owned()).spawn(move || {
             let mut reader = frame::Reader::new(input);
@@ -114,9 +121,12 @@ impl Wire {
                         if !told(Heard::Frame(&frame)) && to.send(Ok(frame)).is_err() {
                             return;
                         }
+                        // It may have waited here for who receives.
+                        own.hear();
                     }
                     end => {
-                        told(Heard::Gone);
+                        own.gone.store(true, Ordering::Relaxed);
+                        told(Heard::Ended);
                         if let Err(error) = end {
                             // Nobody who receives is left: then nobody wants to know.
                             let _ = to.send(Err(error));
@@ -126,12 +136,20 @@ impl Wire {
                 }
             }
         })?;
+        let own = Arc::clone(&line);
+        // Apart from who sends: a write may wait for ever.
+        std::thread::Builder::new().name("wire-watch".to_owned()).spawn(move || {
+            while !own.over.load(Ordering::Relaxed) {
+                if own.is_silent() && !own.gone.swap(true, Ordering::Relaxed) {
+                    own.silent.store(true, Ordering::Relaxed);
+                    watch(Heard::Silent);
+                }
+                std::thread::sleep(BEAT / 4);
+            }
+        })?;
         let (own, out) = (Arc::clone(&line), Arc::clone(&output));
         std::thread::Builder::new().name("wire-heartbeat".to_owned()).spawn(move || {
             while !own.over.load(Ordering::Relaxed) {
-                if own.is_silent() && !own.silent.swap(true, Ordering::Relaxed) {
-                    watch(Heard::Gone);
-                }
                 // A write that waits for the other side holds the lock: it is a sign of life itself, or the end.
                 if let Ok(mut out) = out.try_lock()
                     && let Some(out) = out.as_mut()
@@ -198,6 +216,12 @@ impl Wire {
         }
     }
 
+    /// Whether the other side is known to be gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.line.gone.load(Ordering::Relaxed)
+    }
+
     /// What goes to the other side, to close it.
     pub(super) fn output(&self) -> &Output {
         &self.output
@@ -250,7 +274,7 @@ mod tests {
     fn the_watch_is_told_at_once_and_of_the_end() {
         let (to, told) = mpsc::channel();
         let watch: Arc<Watch> = Arc::new(move |heard: Heard<'_>| {
-            to.send(matches!(heard, Heard::Gone)).unwrap();
+            to.send(matches!(heard, Heard::Ended)).unwrap();
             true
         });
         let (wire, mut far, _far_reads) = pair(watch);

@@ -31,7 +31,10 @@ impl TargetSpec {
     pub fn basis(&self) -> serde_json::Value {
         match self {
             Self::Local => serde_json::json!({"kind": "local"}),
-            Self::Ssh(ssh) => serde_json::json!({"kind": "ssh", "host": ssh.host, "port": ssh.port}),
+            // Loop files are made in the directory: it settles which device is measured.
+            Self::Ssh(ssh) => serde_json::json!({
+                "kind": "ssh", "host": ssh.host, "port": ssh.port.unwrap_or(22), "directory": ssh.directory,
+            }),
             Self::Guest(_) => serde_json::to_value(self).unwrap_or_default(),
         }
     }
@@ -112,12 +115,16 @@ fn is_var_tmp(path: &PathBuf) -> bool {
 }
 
 impl SshSpec {
-    /// `user@host:port`, as far as given.
+    /// `user@host:port in /directory`, as far as given.
     #[must_use]
     pub fn name(&self) -> String {
         let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
         let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
-        format!("{user}{}{port}", self.host)
+        let place = match is_var_tmp(&self.directory) {
+            true => String::new(),
+            false => format!(" in {}", self.directory.display()),
+        };
+        format!("{user}{}{port}{place}", self.host)
     }
 }
 
@@ -129,14 +136,17 @@ mod tests {
     fn how_a_host_is_reached_is_no_part_of_what_it_is() {
         let read = |text: &str| serde_json::from_str::<TargetSpec>(text).unwrap();
         let plain = read(r#"{"kind":"ssh","host":"board"}"#);
-        let other = read(
-            r#"{"kind":"ssh","host":"board","user":"root","sudo":true,"identity":"k","directory":"/mnt"}"#,
-        );
+        let other =
+            read(r#"{"kind":"ssh","host":"board","user":"root","sudo":true,"identity":"k","port":22}"#);
         assert_eq!(plain.basis(), other.basis());
-        assert_ne!(plain.basis(), read(r#"{"kind":"ssh","host":"other"}"#).basis());
+        for other in
+            [r#"{"kind":"ssh","host":"other"}"#, r#"{"kind":"ssh","host":"board","directory":"/mnt"}"#]
+        {
+            assert_ne!(plain.basis(), read(other).basis());
+        }
         assert!(serde_json::from_str::<TargetSpec>(r#"{"kind":"ssh","host":"a","hots":1}"#).is_err());
         let TargetSpec::Ssh(other) = other else { unreachable!() };
-        assert_eq!(other.name(), "root@board");
+        assert_eq!(other.name(), "root@board:22");
     }
 
     #[test]

@@ -116,6 +116,8 @@ pub struct Failed {
     pub exit_code: u8,
     /// Why that host does not take what the trial sets, where that is what failed it.
     pub refusal: Option<String>,
+    /// It says nothing of the trial: a lost agent, and the like.
+    pub says_nothing: bool,
     /// No measure found room.
     pub no_space: bool,
     /// Other trials would fail there as well.

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsage_engine::frame::{Frame, FrameKind};
-use fsage_model::record::TrialRecord;
-use fsage_model::study::{GuestSpec, StageSpec, TargetSpec};
+use fsage_model::disk::DiskCpu;
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_MISSING, EXIT_USAGE};
+use fsage_model::record::{STORE_VERSION, TrialRecord, TrialStatus};
+use fsage_model::study::{GuestSpec, StageSpec, TargetSpec, VolumeSpec};
 use fsage_sys::input::RECORD_LIMIT;
 
 pub(super) use message::Begin;
@@ -21,13 +23,14 @@ use message::{FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
 pub use serve::serve;
 
 use super::RunError;
+use super::beside;
 use super::error::TrialError;
 use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
 use crate::guest::{self, Guest, GuestError, Needs, Processor};
 use crate::plan::PlannedTrial;
 use crate::store::{NewFile, TrialFolder};
-use crate::study::{Cell, Study, identity};
+use crate::study::{Cell, Study, identity, is_path_name};
 use crate::target::wire::WireError;
 use crate::target::{Connection, TargetError, program};
 use crate::time;
@@ -37,6 +40,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a target may take to give a trial up: it unmounts, and what it was doing has to end.
 const GIVING_UP: Duration = Duration::from_secs(120);
+
+/// How long a target that runs may take to greet.
+const GREETS: Duration = Duration::from_secs(60);
 
 /// How long a target may take to end.
 const ENDING: Duration = Duration::from_secs(30);
@@ -51,6 +57,8 @@ pub(super) struct Others {
     /// By name: where it is, and what trials need there.
     known: Arc<BTreeMap<String, (TargetSpec, Needs)>>,
     open: Arc<Mutex<BTreeMap<String, Host>>>,
+    /// What runs the instructions of each guest.
+    processors: Arc<Mutex<BTreeMap<String, Processor>>>,
 }
 
 /// Another host or a guest, as long as it is connected.
@@ -75,7 +83,7 @@ impl Others {
                 known.entry(name).or_insert_with(|| (cell.spec.target.clone(), Needs::default()));
             add_needs(needs, cell);
         }
-        Self { begin, known: Arc::new(known), open: Arc::default() }
+        Self { begin, known: Arc::new(known), open: Arc::default(), processors: Arc::default() }
     }
 
     /// Refuses times of an emulated machine: they are those of the emulator.
@@ -86,34 +94,41 @@ impl Others {
             let guest = name.and_then(|name| open.get(&name)?.guest.as_ref());
             guest.is_some_and(|(_, processor)| *processor == Processor::Emulated)
         };
-        let timed = |cell: &&Cell| {
-            let spec = &cell.spec;
-            let untimed = spec.stages().all(|stage| matches!(stage, StageSpec::PowerCuts(_)));
-            !spec.volume.is_model_time() && !untimed && emulated(cell)
+        let wall_clock = |cell: &Cell| {
+            let untimed = cell.spec.stages().all(|stage| matches!(stage, StageSpec::PowerCuts(_)));
+            let serial = || {
+                let is_serial =
+                    matches!(&cell.spec.volume, VolumeSpec::Disk(disk) if disk.cpu == DiskCpu::Serial);
+                is_serial.then(|| "processor time counts too (`cpu = \"serial\"`)".to_owned())
+            };
+            if untimed { None } else { beside::wall_clock(cell).or_else(serial) }
         };
-        match study.cells.iter().find(timed) {
-            Some(_) => Err(RunError::Emulated { study: study.spec.name.clone() }),
-            None => Ok(()),
-        }
+        let why = study.cells.iter().filter(|cell| emulated(cell)).find_map(wall_clock);
+        why.map_or(Ok(()), |why| Err(RunError::Emulated { study: study.spec.name.clone(), why }))
     }
 
     /// Connects to every other host of the study: one that cannot be worked on is known before anything is done.
-    pub(super) fn connect(&self) -> Result<(), RunError> {
+    /// Those that `is_wanted` are: others have nothing to do.
+    pub(super) fn connect(&self, is_wanted: impl Fn(&str) -> bool) -> Result<(), RunError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, (target, needs)) in &*self.known {
-            if !open.contains_key(name) {
-                open.insert(
-                    name.clone(),
-                    Host::connect(target, needs, &self.begin).map_err(HostError::of_run)?,
-                );
+        for name in self.known.keys().filter(|name| is_wanted(name)) {
+            if let Some(host) = self.host(name) {
+                open.insert(name.clone(), host.map_err(HostError::of_run)?);
             }
         }
         Ok(())
     }
 
+    /// A new connection. A guest is run by the kind of processor that the first one had: its times are of that.
     fn host(&self, name: &str) -> Option<Result<Host, HostError>> {
         let (target, needs) = self.known.get(name)?;
-        Some(Host::connect(target, needs, &self.begin))
+        let mut processors = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
+        let choices = processors.get(name).map_or_else(Processor::choices, |known| vec![*known]);
+        let host = Host::connect(target, needs, &choices, &self.begin);
+        if let Ok(Host { guest: Some((_, processor)), .. }) = &host {
+            processors.insert(name.to_owned(), *processor);
+        }
+        Some(host)
     }
 
     /// Does a trial on another host; `None`: it is this host's.
@@ -139,6 +154,10 @@ impl Others {
             spec: cell.spec.clone(),
         };
         Some(match host.trial(asked, folder, interrupt, observer) {
+            // A kernel that reported a bug is not used any more, and a guest's is nobody else's.
+            Ok((record, Some(TrialError::Kernel { said }))) if host.guest.is_some() => {
+                Ok((record, Some(TrialError::There(Failed::of_guest(&said)))))
+            }
             Ok(done) => {
                 open.insert(name, host);
                 Ok(done)
@@ -198,15 +217,24 @@ impl From<GuestError> for HostError {
 }
 
 /// A guest, by the first kind of processor that starts it.
-fn booted(spec: &GuestSpec, needs: &Needs) -> Result<(Connection, (Guest, Processor)), HostError> {
-    let mut choices = Processor::choices().into_iter().peekable();
+fn booted(
+    spec: &GuestSpec,
+    needs: &Needs,
+    choices: &[Processor],
+) -> Result<(Connection, (Guest, Processor)), HostError> {
+    let mut failed: Vec<Processor> = Vec::new();
+    let mut choices = choices.iter().copied().peekable();
     loop {
         let processor = choices.next().unwrap_or(Processor::Emulated);
         let guest = guest::prepare(spec, needs, processor)?;
         let (program, arguments) = (guest.program.clone(), guest.arguments.clone());
         match Connection::guest(program, arguments, guest.name.clone(), processor.boots_within()) {
-            Ok(connection) => return Ok((connection, (guest, processor))),
-            Err(TargetError::Unreachable { .. }) if choices.peek().is_some() => processor.failed(),
+            Ok(connection) => {
+                // The same guest starts by another one: it was the processor's fault.
+                failed.into_iter().for_each(Processor::failed);
+                return Ok((connection, (guest, processor)));
+            }
+            Err(TargetError::Unreachable { .. }) if choices.peek().is_some() => failed.push(processor),
             Err(error) => return Err(with_console(error, &guest).into()),
         }
     }
@@ -228,15 +256,24 @@ fn add_needs(needs: &mut Needs, cell: &Cell) {
     let kind = match cell.file_system.mount_type() {
         // One module has all three.
         "ext2" | "ext3" => "ext4",
+        // Every guest has that one.
+        other if other.starts_with("fuse") => "fuse",
         other => other,
     };
     if !cell.file_system.is_bare() {
         needs.modules.insert(kind.to_owned());
     }
     needs.programs.extend(cell.file_system.programs());
-    let uses_fio = |stage: &StageSpec| matches!(stage, StageSpec::Fio(_) | StageSpec::Precondition(_));
-    if cell.spec.stages().any(uses_fio) {
-        needs.programs.insert("fio".to_owned());
+    // What else this host has: a stage that lacks one says so.
+    for stage in cell.spec.stages() {
+        let names: &[&str] = match stage {
+            StageSpec::Fio(_) | StageSpec::Precondition(_) | StageSpec::Measure(_) => &["fio"],
+            StageSpec::Lockstep(_) => &["fio"],
+            StageSpec::PowerCuts(_) => &["sqlite3"],
+            StageSpec::Remedy(_) => &["e4defrag", "xfs_fsr", "btrfs", "fstrim"],
+            StageSpec::Age(_) | StageSpec::Copy(_) | StageSpec::Image(_) => &[],
+        };
+        needs.optional_programs.extend(names.iter().map(|name| (*name).to_owned()));
     }
 }
 
@@ -291,12 +328,17 @@ enum Arriving {
 }
 
 impl Host {
-    fn connect(target: &TargetSpec, needs: &Needs, begin: &Begin) -> Result<Self, HostError> {
+    fn connect(
+        target: &TargetSpec,
+        needs: &Needs,
+        choices: &[Processor],
+        begin: &Begin,
+    ) -> Result<Self, HostError> {
         let (connection, guest) = match target {
             TargetSpec::Local => unreachable!("this host is none of the others"),
             TargetSpec::Ssh(ssh) => (Connection::ssh(ssh)?, None),
             TargetSpec::Guest(spec) => {
-                let (connection, guest) = booted(spec, needs)?;
+                let (connection, guest) = booted(spec, needs, choices)?;
                 (connection, Some(guest))
             }
         };
@@ -319,7 +361,11 @@ impl Host {
     /// Waits for its greeting, and sends the other programs and what holds for all trials.
     fn introduce(connection: &Connection, begin: &Begin) -> Result<Vec<String>, Introduction> {
         let wire = connection.wire();
+        let begun = Instant::now();
         let (theirs, program, now_s) = loop {
+            if begun.elapsed() > GREETS {
+                return Err(WireError::Silent.into());
+            }
             match came(wire.receive(LOOK)?)? {
                 Came::Said(FromTarget::Hello { version, program, now_s }) => {
                     break (version, program, now_s);
@@ -360,7 +406,7 @@ impl Host {
         observer: &mut dyn RunObserver,
     ) -> Result<(TrialRecord, Option<TrialError>), Broken> {
         let wire = self.connection.wire();
-        let id = asked.planned.id.clone();
+        let given = Given::of(&asked);
         wire.send(&ToTarget::Trial(Box::new(asked)))?;
         let (mut record, mut arriving) = (Vec::new(), Arriving::Nowhere);
         let mut given_up: Option<Instant> = None;
@@ -389,13 +435,14 @@ impl Host {
                 FromTarget::File { name } if name == crate::store::RECORD => {
                     arriving = Arriving::Record(Vec::new());
                 }
-                FromTarget::File { name } if name == LOG => arriving = Arriving::Log(Vec::new()),
+                FromTarget::File { name } if name == TrialFolder::LOG => arriving = Arriving::Log(Vec::new()),
                 FromTarget::File { name } => arriving = Arriving::File(folder.receive(&name)?),
                 FromTarget::Places { volumes } => {
+                    folder.forget_places();
                     volumes.into_iter().for_each(|volume| folder.keep_places(volume));
                 }
                 FromTarget::Over { outcome } => {
-                    return self.over(&id, &record, outcome).map_err(Broken::Trial);
+                    return self.over(&given, &record, outcome).map_err(Broken::Trial);
                 }
                 FromTarget::Refused { message } => return Err(Broken::Trial(self.refused(message))),
                 FromTarget::Note { text } => {
@@ -428,33 +475,85 @@ impl Host {
 
     fn refused(&self, message: String) -> TrialError {
         let host = self.connection.name().to_owned();
-        TargetError::Unreachable { host, said: message }.into()
+        TargetError::Nonsense { host, what: message }.into()
     }
 
     /// The record, and why the trial failed.
     fn over(
         &self,
-        id: &str,
+        given: &Given,
         record: &[u8],
         outcome: Outcome,
     ) -> Result<(TrialRecord, Option<TrialError>), TrialError> {
         let record: TrialRecord =
             serde_json::from_slice(record).map_err(|error| self.refused(format!("its record: {error}")))?;
-        if record.id != id {
+        if record.id != given.planned.id {
             return Err(self.refused(format!("it sent the record of trial {}", record.id)));
         }
+        if let Some(stage) = record.stages.iter().find(|stage| !is_path_name(stage.name())) {
+            return Err(self.refused(format!("its record has a stage {:?}", stage.name())));
+        }
+        let record = given.restored(record, outcome == Outcome::Complete);
         let error = match outcome {
             Outcome::Complete => None,
             Outcome::Interrupted => Some(TrialError::Interrupted),
             Outcome::Kernel { said } => Some(TrialError::Kernel { said }),
-            Outcome::Failed(failed) => Some(TrialError::There(failed)),
+            Outcome::Failed(failed) => Some(TrialError::There(failed.checked())),
         };
         Ok((record, error))
     }
 }
 
-/// Name of a trial's log.
-const LOG: &str = "log.txt";
+/// What this side knows of a trial: the other one is not asked for it.
+struct Given {
+    study: String,
+    planned: PlannedTrial,
+    spec: serde_json::Value,
+}
+
+impl Given {
+    fn of(asked: &TrialRequest) -> Self {
+        let spec = serde_json::to_value(&asked.spec).unwrap_or_default();
+        Self { study: asked.study.clone(), planned: asked.planned.clone(), spec }
+    }
+
+    fn restored(&self, record: TrialRecord, complete: bool) -> TrialRecord {
+        let PlannedTrial { id, repeat, seed, factors, .. } = self.planned.clone();
+        TrialRecord {
+            version: STORE_VERSION,
+            program: identity::program(),
+            id,
+            study: self.study.clone(),
+            factors,
+            repeat,
+            seed,
+            spec: self.spec.clone(),
+            status: if complete { TrialStatus::Complete } else { TrialStatus::Failed },
+            ..record
+        }
+    }
+}
+
+impl Failed {
+    /// One whose exit code is that of a failure.
+    fn checked(self) -> Self {
+        let known = [EXIT_INTERNAL, EXIT_USAGE, EXIT_MISSING, EXIT_FAILED, EXIT_DAMAGE];
+        let exit_code = if known.contains(&self.exit_code) { self.exit_code } else { EXIT_FAILED };
+        Self { exit_code, ..self }
+    }
+
+    /// A bug of a guest's kernel: this host's has none.
+    fn of_guest(said: &str) -> Self {
+        Self {
+            text: format!("the guest's kernel reported a bug of its own: {said}"),
+            exit_code: EXIT_DAMAGE,
+            refusal: None,
+            says_nothing: false,
+            no_space: false,
+            ends_run: false,
+        }
+    }
+}
 
 /// Passes on what is told of a trial.
 fn tell(said: FromTarget, observer: &mut dyn RunObserver) {

@@ -47,25 +47,42 @@ const OLD: Duration = Duration::from_secs(3600);
 pub fn serve(
     root: &Path,
     input: impl Read + Send + 'static,
+    output: Box<dyn Write + Send>,
+) -> Result<(), RunError> {
+    let failed = |source| RunError::Serve { root: root.to_owned(), source };
+    let named = root.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PLACE));
+    if !named {
+        return Err(failed(std::io::Error::other("it is no folder that a connection made")));
+    }
+    // As the kernel spells it, so that mounts below it are known.
+    let root = &root.canonicalize().map_err(failed)?;
+    let lock = Lock::take(root);
+    let outcome = match &lock {
+        Ok(_) => listen(root, input, output),
+        Err(_) => Ok(()),
+    };
+    let removed = remove(root).map_err(failed);
+    lock?;
+    outcome.and(removed)
+}
+
+fn listen(
+    root: &Path,
+    input: impl Read + Send + 'static,
     mut output: Box<dyn Write + Send>,
 ) -> Result<(), RunError> {
-    let lock = Lock::take(root)?;
-    let interrupt = Interrupt::listen()?;
     let failed = |source| RunError::Serve { root: root.to_owned(), source };
+    let interrupt = Interrupt::listen()?;
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(failed)?;
     let wire = Wire::over(output, input, watch()).map_err(failed)?;
-    let outcome = Server { root, wire: &wire, interrupt: &interrupt }.run();
-    drop(interrupt);
-    let removed = remove(root);
-    drop(lock);
-    outcome.and_then(|()| removed.map_err(failed))
+    Server { root, wire: &wire, interrupt: &interrupt }.run()
 }
 
 /// Ends the trial that runs as a signal would.
 fn watch() -> Arc<Watch> {
     Arc::new(|heard: Heard<'_>| {
         let ends = match heard {
-            Heard::Gone => true,
+            Heard::Ended | Heard::Silent => true,
             Heard::Frame(frame) => {
                 frame.kind == FrameKind::Request && matches!(frame.json(), Ok(ToTarget::Interrupt))
             }
@@ -105,6 +122,7 @@ impl Server<'_> {
         for text in clean_siblings(self.root) {
             self.say(&FromTarget::Note { text })?;
         }
+        self.settle();
         let start = Target::local;
         let start: &Start<'_> = &start;
         let journal = Journal::open(self.root)?;
@@ -186,6 +204,11 @@ impl Server<'_> {
         let mut folder = TrialFolder::begin(self.root, &planned.id)?;
         let mut telling = Telling(self);
         let (record, error) = lab.trial(&study, &planned, &cell, &mut folder, &mut telling);
+        self.settle();
+        if self.wire.is_gone() {
+            // Nobody reads it; a write could wait for as long as the network gives nothing up.
+            return Ok(());
+        }
         for name in folder.files()? {
             self.file(&name, &mut folder.open(&name)?)?;
         }
@@ -195,7 +218,16 @@ impl Server<'_> {
         drop(folder);
         let place = self.root.join("trials").join(&planned.id);
         std::fs::remove_dir_all(&place).map_err(|source| RunError::Serve { root: place, source })?;
+        self.settle();
         self.say(&FromTarget::Over { outcome: outcome(error, &planned.id) })
+    }
+
+    /// Writes out what was written here, so that no trial pays for what came before it.
+    fn settle(&self) {
+        if let Ok(place) = File::open(self.root) {
+            // What cannot be written out is noticed by who writes it.
+            let _ = rustix::fs::syncfs(&place);
+        }
     }
 
     fn file(&self, name: &str, from: &mut dyn Read) -> Result<(), RunError> {
@@ -236,14 +268,14 @@ fn outcome(error: Option<TrialError>, id: &str) -> Outcome {
         None => Outcome::Complete,
         Some(TrialError::Interrupted) => Outcome::Interrupted,
         Some(TrialError::Kernel { said }) => Outcome::Kernel { said },
-        Some(error) => Outcome::Failed(Failed {
-            text: error.text(),
-            exit_code: error.exit_code(),
-            no_space: error.is_out_of_space(),
-            ends_run: error.ends_run(),
-            // What says nothing of the trial is told by its text.
-            refusal: error.refusal(id).ok().flatten(),
-        }),
+        Some(error) => {
+            let (text, exit_code) = (error.text(), error.exit_code());
+            let (no_space, ends_run) = (error.is_out_of_space(), error.ends_run());
+            let refusal = error.refusal(id);
+            let says_nothing = refusal.is_err();
+            let refusal = refusal.ok().flatten();
+            Outcome::Failed(Failed { text, exit_code, refusal, says_nothing, no_space, ends_run })
+        }
     }
 }
 
@@ -254,9 +286,11 @@ fn clean_siblings(root: &Path) -> Vec<String> {
     let mut said = Vec::new();
     for entry in entries.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
-        if path == root || !name.to_string_lossy().starts_with(PLACE) || !is_left(&path) {
+        if path == root || !name.to_string_lossy().starts_with(PLACE) {
             continue;
         }
+        // Held until the folder is gone.
+        let Some(_lock) = left(&path) else { continue };
         match clean_stores(std::slice::from_ref(&path)) {
             Ok(report) => {
                 let released: usize = report
@@ -269,7 +303,7 @@ fn clean_siblings(root: &Path) -> Vec<String> {
                     .sum();
                 if !report.is_clean() {
                     said.push(format!(
-                        "{} was left and cannot be released: run `fsage clean` there",
+                        "{0} was left and cannot be released: run `{0}/fsage clean` there",
                         path.display()
                     ));
                     continue;
@@ -287,20 +321,20 @@ fn clean_siblings(root: &Path) -> Vec<String> {
     said
 }
 
-/// Whether nobody works in the folder of a connection any more.
-fn is_left(place: &Path) -> bool {
+/// The lock of a connection's folder in which nobody works any more.
+fn left(place: &Path) -> Option<Option<File>> {
     let ours = place.symlink_metadata().is_ok_and(|found| {
         use std::os::unix::fs::MetadataExt as _;
         found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
     });
     if !ours {
-        return false;
+        return None;
     }
     match File::open(place.join("lock")) {
-        Ok(file) => file.try_lock().is_ok(),
+        Ok(file) => file.try_lock().is_ok().then_some(Some(file)),
         Err(_) => {
             let age = place.symlink_metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
-            age.is_some_and(|age| age > OLD)
+            age.is_some_and(|age| age > OLD).then_some(None)
         }
     }
 }

@@ -34,6 +34,8 @@ fn of_ssh(check: &mut Checker, ssh: &SshSpec) {
     check.require(ssh.directory.is_absolute(), "directory", || {
         format!("{} is no absolute path", ssh.directory.display())
     });
+    let plain = !ssh.directory.to_string_lossy().chars().any(char::is_control);
+    check.require(plain, "directory", || "it has characters that are no letters".to_owned());
     for (key, path) in [("identity", &ssh.identity), ("known_hosts", &ssh.known_hosts)] {
         let Some(path) = path else { continue };
         let text = path.to_string_lossy();
