@@ -22,7 +22,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                 div.notice.differs { b { "Not all trials ran on the same: " } (differing) " differ between them, and so may what they measured." }
             }
             div.setup {
-                (list("Host", &host(view, first)))
+                (list("Host", &host(view)))
                 (list("Device", &device(view, first)))
                 (list("Study", &study(view, first)))
                 (list("Tools", &tools(view)))
@@ -117,6 +117,7 @@ fn differing(view: &View) -> Option<String> {
         ("CPU", |trial| &trial.host.cpu_model),
         ("fsage", |trial| &trial.program),
         ("scheduler", |trial| &trial.device.scheduler),
+        ("virtual machine", |trial| &trial.host.virtualisation),
     ] {
         if differs(&pick) {
             found.push(name.to_owned());
@@ -127,7 +128,7 @@ fn differing(view: &View) -> Option<String> {
     (!found.is_empty()).then(|| found.join(", "))
 }
 
-fn host(view: &View, first: &Trial) -> Rows {
+fn host(view: &View) -> Rows {
     let mut rows = Rows::new();
     push(&mut rows, "kernel", shared(view, |trial| trial.host.kernel.clone()));
     push(&mut rows, "distribution", shared(view, |trial| trial.host.distribution.clone()));
@@ -136,7 +137,8 @@ fn host(view: &View, first: &Trial) -> Rows {
     push(&mut rows, "memory", shared(view, |trial| whole_bytes(trial.host.memory_bytes)));
     push(&mut rows, "virtual machine", shared(view, |trial| trial.host.virtualisation.clone()));
     for feature in ["clocksource", "cgroup"] {
-        push(&mut rows, feature, first.host.features.get(feature).cloned().unwrap_or_default());
+        let value = shared(view, |trial| trial.host.features.get(feature).cloned().unwrap_or_default());
+        push(&mut rows, feature, value);
     }
     rows
 }
@@ -147,19 +149,26 @@ fn device(view: &View, first: &Trial) -> Rows {
     if view.trials.iter().any(|trial| trial.medium.is_some()) {
         push(&mut rows, "kind", "virtual disk in memory: times are the model's");
     } else {
-        let kind =
-            if first.device.backing_file.is_some() { "loop device over a file" } else { "block device" };
-        push(&mut rows, "kind", kind);
+        let kind = |trial: &Trial| match trial.device.backing_file {
+            Some(_) => "loop device over a file".to_owned(),
+            None => "block device".to_owned(),
+        };
+        push(&mut rows, "kind", shared(view, kind));
     }
     push(&mut rows, "size of the volume", shared(view, |trial| whole_bytes(trial.device.size_bytes)));
-    push(&mut rows, "sector", format!("{} B", first.device.sector_bytes));
+    push(&mut rows, "sector", shared(view, |trial| format!("{} B", trial.device.sector_bytes)));
     let of_file = if first.device.backing_file.is_some() { "disk behind the file" } else { "model" };
     push(&mut rows, of_file, shared(view, |trial| trial.device.model.clone()));
-    push(&mut rows, "serial", first.device.serial.clone());
-    push(&mut rows, "rotational", if first.device.rotational { "yes" } else { "no" });
+    push(&mut rows, "serial", shared(view, |trial| trial.device.serial.clone()));
+    let rotational = |trial: &Trial| if trial.device.rotational { "yes" } else { "no" }.to_owned();
+    push(&mut rows, "rotational", shared(view, rotational));
     push(&mut rows, "scheduler", shared(view, |trial| trial.device.scheduler.clone()));
-    let backing = first.device.backing_file.as_ref();
-    push(&mut rows, "backing file", backing.map(|file| file.display().to_string()).unwrap_or_default());
+    let backing = |trial: &Trial| trial.device.backing_file.as_ref().map(|file| file.display().to_string());
+    // Each trial has a file of its own name, in one folder.
+    let folder = |text: String| text.rsplit_once('/').map_or(text.clone(), |(folder, _)| folder.to_owned());
+    let file = first.device.backing_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+    let folders = shared(view, |trial| backing(trial).map(folder).unwrap_or_default());
+    push(&mut rows, "backing file", if folders.contains(" / ") { folders } else { file });
     rows
 }
 
