@@ -221,7 +221,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Clean(args) => clean::run(&args, terminal),
         Command::Doctor(args) => doctor::run(&args, terminal),
         Command::Kernel(command) => kernel::run(&command, terminal),
-        Command::Boot(_) => boot::run(),
+        Command::Boot(_) => boot::run(terminal),
         Command::Serve(args) => serve::run(&args),
         Command::Completions(args) => completions::run(&args, terminal),
     }

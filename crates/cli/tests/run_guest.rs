@@ -53,7 +53,7 @@ fn cache() -> Option<&'static Path> {
         }
         for program in ["/usr/bin/qemu-system-x86_64", "/usr/sbin/mkfs.f2fs", "/usr/bin/apt-get"] {
             if !Path::new(program).exists() {
-                skip(&format!("guests need {program}"));
+                skip(format!("guests need {program}"));
                 return None;
             }
         }
@@ -62,7 +62,7 @@ fn cache() -> Option<&'static Path> {
         let mut fetch = Command::new(env!("CARGO_BIN_EXE_fsage"));
         let output = fetch.args(["kernel", "fetch", "6.1"]).env("FSAGE_CACHE_DIR", &path).output().unwrap();
         if !output.status.success() {
-            skip(&format!("no kernel can be fetched: {}", String::from_utf8_lossy(&output.stderr)));
+            skip(format!("no kernel can be fetched: {}", String::from_utf8_lossy(&output.stderr)));
             return None;
         }
         Some(path)

@@ -30,19 +30,19 @@ const PORT_APPEARS: Duration = Duration::from_secs(10);
 const PLACE: &str = "/var/tmp/fsage-target-guest";
 
 /// Boots: mounts, loads the modules that were packed, and does trials until the host has no more. Then the machine is
-/// switched off; it does not return but with an error.
+/// switched off; it does not return but with an error. What fails is told to `say` before: the kernel's console is the only
+/// place that the host reads then.
 ///
 /// # Errors
 /// A module cannot be loaded, or there is no serial port. The machine is switched off then, too.
-pub fn boot() -> Result<(), GuestError> {
+pub fn boot(say: &dyn Fn(&GuestError)) -> Result<(), GuestError> {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
         let source = io::Error::other("it is the first process of a guest, and this is no guest");
         return Err(GuestError::Boot { what: "boot".to_owned(), source });
     }
     let outcome = work();
     if let Err(error) = &outcome {
-        // The kernel's console is the only place that the host reads then.
-        eprintln!("fsage: {}", fsage_model::cause::in_one_line(error));
+        say(error);
     }
     rustix::fs::sync();
     reboot(RebootCommand::PowerOff)
