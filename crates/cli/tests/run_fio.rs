@@ -340,6 +340,31 @@ fn what_the_device_or_fio_cannot_do_is_refused_with_the_reason() {
     lab.nothing_left();
 }
 
+/// A hard disk takes random writes into its cache, and needs a third of a second and more to write them out. Its server answers the flush
+/// before a point at once (`export/gate.rs`), so that the first request of the point would wait for it.
+#[test]
+fn what_is_in_the_cache_of_a_modelled_drive_is_written_out_before_a_point() {
+    let Some(lab) = Lab::new() else { return };
+    let (code, stderr) = lab.run(&[
+        r#"volume={ kind = "disk", medium = "hdd-7200", size = "256MiB", time = "real" }"#,
+        r#"matrix.file_system.kind=["bare"]"#,
+        r#"stage.fio.rw=["randwrite", "randread"]"#,
+        r#"stage.fio.bs=["1MiB", "512KiB"]"#,
+        r#"stage.fio.ioengine="libaio""#,
+        "stage.fio.iodepth=32",
+        "stage.fio.runtime=0.5",
+        "stage.fio.steady=false",
+    ]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let trials = lab.trials();
+    let results = &fio(&trials[0]).results;
+    assert_eq!(results.len(), 4);
+    let flushed: Vec<u64> = results.iter().filter_map(|result| Some(result.settled?.flush_ns)).collect();
+    // A flush that nobody waits for takes some milliseconds.
+    assert!(flushed.iter().any(|ns| *ns > 150_000_000), "no point waited for the cache: {flushed:?}");
+    lab.nothing_left();
+}
+
 #[test]
 fn a_dry_run_says_every_point_and_touches_nothing() {
     let Some(lab) = Lab::new() else { return };

@@ -2,18 +2,26 @@
 //!
 //! `syncfs` writes back the file system. `fsync` of the device writes back what went through the device's own page
 //! cache (metadata of ext4, for example) and has the device empty its volatile cache, behind a loop device that of its
-//! file as well. Then the device is watched until nothing is under way and nothing was asked for some time, at most for
+//! file as well. The server of a virtual disk in real time answers that at once, because a loop device does everything in the
+//! thread that waits for it, and lets the next read wait instead: so one block is read. Then the device is watched until nothing is under way and nothing was asked for some time, at most for
 //! 5 s ([`Device::settle_for`]). What a drive does by itself, such as garbage collection, cannot be seen and is not waited
 //! for.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fsage_model::fio::Settled;
+use fsage_sys::aligned::AlignedBuffer;
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::device::Device;
+use crate::disk::{Clock, VirtualDisk};
 use crate::host::{HostError, cache};
+
+/// A block of any device, in bytes.
+const BLOCK_BYTES: usize = 4096;
 
 /// Brings `device` to rest; `directory`: where its file system is mounted, if it is. `quiet`: how long nothing is asked
 /// of it before it counts as at rest.
@@ -30,9 +38,23 @@ pub fn settle(device: &Path, directory: Option<&Path>, quiet: Duration) -> Resul
     let opened = File::open(device).map_err(HostError::file("open", device))?;
     // Also for a descriptor that is for reading only.
     opened.sync_all().map_err(HostError::file("flush", device))?;
+    wait_for_drive(device)?;
     let flush_ns = since().saturating_sub(sync_ns);
     let quiet = Device::of_node(device).is_none_or(|device| device.settle_for(quiet));
     Ok(Settled { sync_ns, flush_ns, elapsed_ns: since(), quiet })
+}
+
+/// Waits until a modelled drive with delayed replies has done what it was asked to flush.
+fn wait_for_drive(device: &Path) -> Result<(), HostError> {
+    let Some(disk) = VirtualDisk::of_device(device) else { return Ok(()) };
+    if Clock::of(&disk).is_ok_and(|clock| clock.is_model()) {
+        return Ok(());
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    let opened =
+        open(device, flags, Mode::empty()).map_err(|error| HostError::file("open", device)(error.into()))?;
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    File::from(opened).read_at(&mut block, 0).map(drop).map_err(HostError::file("read", device))
 }
 
 #[cfg(test)]

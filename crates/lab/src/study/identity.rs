@@ -14,8 +14,9 @@ pub const WORKLOAD_VERSION: u32 = 2;
 /// The same of the load `sequences` of power cuts alone. 2: directories and extended attributes.
 const SEQUENCES_VERSION: u32 = 2;
 
-/// The same of the stage `fio`. 2: a random seed for each point, latencies from the submission on.
-const FIO_VERSION: u32 = 2;
+/// The same of the stage `fio`. 2: a random seed for each point, latencies from the submission on;
+/// 3: modelled drives have written out what is in their cache before a point.
+const FIO_VERSION: u32 = 3;
 
 /// What runs trials, for their records.
 #[must_use]
