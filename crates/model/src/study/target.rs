@@ -39,14 +39,15 @@ impl TargetSpec {
         }
     }
 
-    /// What it is called where it is not this host: `user@host:port`, `guest 6.1`.
+    /// What it is called where it is not this host: `user@host:port`, `guest 6.1, 1GiB, 1 processor`.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         match self {
             Self::Local => None,
             Self::Ssh(ssh) => Some(ssh.name()),
             Self::Guest(guest) => {
-                Some(format!("guest {}, {}, {} processors", guest.kernel, guest.memory, guest.cpus))
+                let ending = if guest.cpus == 1 { "" } else { "s" };
+                Some(format!("guest {}, {}, {} processor{ending}", guest.kernel, guest.memory, guest.cpus))
             }
         }
     }
@@ -145,6 +146,8 @@ mod tests {
             assert_ne!(plain.basis(), read(other).basis());
         }
         assert!(serde_json::from_str::<TargetSpec>(r#"{"kind":"ssh","host":"a","hots":1}"#).is_err());
+        let guest = read(r#"{"kind":"guest"}"#).name();
+        assert_eq!(guest.as_deref(), Some("guest debian, 1GiB, 1 processor"));
         let TargetSpec::Ssh(other) = other else { unreachable!() };
         assert_eq!(other.name(), "root@board:22");
     }
