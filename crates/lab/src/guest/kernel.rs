@@ -7,8 +7,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::GuestError;
 use super::module::unpack;
+use super::{GuestError, everything};
 use crate::tools::Invocation;
 
 /// Folder of all kernels: below `$FSAGE_CACHE_DIR`, or `/var/cache/fsage`.
@@ -302,15 +302,11 @@ fn payload(bytes: &[u8]) -> Option<&[u8]> {
 
 fn run(argv: Vec<String>, package: &str, folder: &Path) -> Result<String, GuestError> {
     let invocation = Invocation::new(argv, package.to_owned(), PACKAGES);
-    let all = |output: &mut dyn std::io::BufRead| {
-        let mut text = Vec::new();
-        output.read_to_end(&mut text).map_err(|error| error.to_string())?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
-    };
     let here = |command: &mut std::process::Command| {
         command.current_dir(folder).env("LC_ALL", "C.UTF-8");
     };
-    Ok(invocation.stream(here, None, all)?)
+    let text = invocation.stream(here, None, everything)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn make(folder: &Path) -> Result<(), GuestError> {

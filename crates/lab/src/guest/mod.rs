@@ -12,7 +12,7 @@ mod program;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{BufRead, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -320,6 +320,12 @@ fn remove_left(temporary: &Path) {
             let _ = std::fs::remove_dir_all(&place);
         }
     }
+}
+
+/// Everything that a program of the host writes.
+fn everything(output: &mut dyn BufRead) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    output.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
 }
 
 /// The kernel's first file system.

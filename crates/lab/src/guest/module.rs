@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::GuestError;
+use super::{GuestError, everything};
 use crate::tools::Invocation;
 
 /// Algorithms that file systems ask the kernel for by name, which no module names as what it needs.
@@ -133,11 +133,7 @@ pub(super) fn unpack(program: &str, path: &Path) -> Result<Vec<u8>, GuestError> 
     let argv = words.chain([path.to_string_lossy().into_owned()]).collect();
     let package = if program == "xz" { "xz-utils" } else { program };
     let invocation = Invocation::new(argv, package.to_owned(), super::UNPACKING);
-    let all = |output: &mut dyn std::io::BufRead| {
-        let mut bytes = Vec::new();
-        output.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
-    };
-    Ok(invocation.stream(|_| {}, None, all)?)
+    Ok(invocation.stream(|_| {}, None, everything)?)
 }
 
 /// The modules that a module says it needs: `depends=` in its section `.modinfo` (Linux, `include/linux/module.h`).

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fsage_engine::host::tool::look_up;
 
-use super::GuestError;
 use super::cpio::Archive;
+use super::{GuestError, everything};
 use crate::tools::Invocation;
 
 /// Files that programs read, where the host has them.
@@ -41,12 +41,8 @@ pub(super) fn pack(archive: &mut Archive, programs: &BTreeSet<String>) -> Result
 fn libraries(path: &Path) -> Result<Vec<PathBuf>, GuestError> {
     let argv = vec!["ldd".to_owned(), path.to_string_lossy().into_owned()];
     let invocation = Invocation::new(argv, "libc-bin".to_owned(), LISTING);
-    let all = |output: &mut dyn std::io::BufRead| {
-        let mut text = String::new();
-        output.read_to_string(&mut text).map(|_| text).map_err(|error| error.to_string())
-    };
-    match invocation.stream(|_| {}, None, all) {
-        Ok(text) => Ok(paths(&text)),
+    match invocation.stream(|_| {}, None, everything) {
+        Ok(text) => Ok(paths(&String::from_utf8_lossy(&text))),
         // Its status for what is linked with nothing.
         Err(crate::tools::ToolError::Status { .. }) => Ok(Vec::new()),
         Err(error) => Err(error.into()),

@@ -163,12 +163,9 @@ fn device(view: &View, first: &Trial) -> Rows {
     let rotational = |trial: &Trial| if trial.device.rotational { "yes" } else { "no" }.to_owned();
     push(&mut rows, "rotational", shared(view, rotational));
     push(&mut rows, "scheduler", shared(view, |trial| trial.device.scheduler.clone()));
-    let backing = |trial: &Trial| trial.device.backing_file.as_ref().map(|file| file.display().to_string());
-    // Each trial has a file of its own name, in one folder.
-    let folder = |text: String| text.rsplit_once('/').map_or(text.clone(), |(folder, _)| folder.to_owned());
-    let file = first.device.backing_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-    let folders = shared(view, |trial| backing(trial).map(folder).unwrap_or_default());
-    push(&mut rows, "backing file", if folders.contains(" / ") { folders } else { file });
+    // Each trial has a file of its own: the first one shows what they are like.
+    let backing = first.device.backing_file.as_ref();
+    push(&mut rows, "backing file", backing.map(|file| file.display().to_string()).unwrap_or_default());
     rows
 }
 
