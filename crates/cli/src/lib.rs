@@ -15,6 +15,7 @@ pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+pub mod fleet;
 mod foresight;
 pub mod histogram;
 pub mod image;
@@ -126,6 +127,9 @@ pub enum Command {
     /// Fetch kernels for guests, list those that are there
     #[command(subcommand)]
     Kernel(kernel::KernelCommand),
+    /// Look after a study that was given to a Slurm cluster (`fsage run STUDY --fleet slurm`)
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
     /// Try what survives a power cut: crash states of a load on a virtual disk (needs root)
     Crash(crash::CrashArgs),
     /// Cut the power of a real board again and again; count what survives
@@ -221,6 +225,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Clean(args) => clean::run(&args, terminal),
         Command::Doctor(args) => doctor::run(&args, terminal),
         Command::Kernel(command) => kernel::run(&command, terminal),
+        Command::Fleet(command) => fleet::run(&command, terminal),
         Command::Boot(_) => boot::run(terminal),
         Command::Serve(args) => serve::run(&args),
         Command::Completions(args) => completions::run(&args, terminal),

@@ -10,6 +10,7 @@ use fsage_model::problem::Problem;
 use fsage_model::quantity::as_f64;
 use serde::Serialize;
 
+use super::fleet::{self, FleetArgs};
 use super::foresight;
 use super::progress::Progress;
 use super::terminal::Terminal;
@@ -66,6 +67,9 @@ pub struct RunArgs {
     /// UUID on it; may be repeated
     #[arg(long, value_name = "PATH[=UUID]")]
     pub erase: Vec<String>,
+    /// Fleets.
+    #[command(flatten)]
+    pub fleet: FleetArgs,
 }
 
 /// Runs the study.
@@ -84,7 +88,11 @@ pub(crate) fn run(args: &RunArgs, terminal: &Terminal) -> Result<u8, Problem> {
         allow_commands: args.allow_commands,
         on_host: args.on_host,
         jobs: args.jobs,
+        only: None,
     };
+    if args.fleet.fleet.is_some() {
+        return fleet::submit(&options, &args.fleet, terminal);
+    }
     let mut screen = Screen::new(terminal, args.jobs);
     let summary = run_study(&options, &mut screen);
     let commands = screen.end();

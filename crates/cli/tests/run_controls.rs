@@ -76,7 +76,8 @@ fn the_same_is_the_same_and_a_known_slowdown_is_found_with_its_size() {
             (_, Some(extra)) => {
                 assert!((1.08..1.20).contains(&extra), "{extra}");
                 assert!(value(trial, "grep.extra_requests").unwrap() >= 1.0);
-                extra * 0.97..extra * 1.03
+                // One trial beside one; the page wants the interval of all to be closer.
+                extra * 0.95..extra * 1.05
             }
             _ => 0.97..1.03,
         };

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod filesystem;
+pub mod fleet;
 pub mod guest;
 pub mod image;
 pub mod lease;

@@ -296,6 +296,9 @@ pub struct HostFacts {
     pub features: BTreeMap<String, String>,
     /// Virtual machine kind, empty on bare metal.
     pub virtualisation: String,
+    /// Tells this host from others, and does not name it: 16 hexadecimal digits; empty in records from before this was kept.
+    #[serde(default)]
+    pub identity: String,
 }
 
 /// What tells a block device from a later one of the same name or number. Valid until the next boot.

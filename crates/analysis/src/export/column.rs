@@ -73,7 +73,7 @@ const fn column(
 }
 
 /// The columns that every export has, in their order (those of factors stand behind `seed`).
-pub static COLUMNS: [Column; 35] = {
+pub static COLUMNS: [Column; 36] = {
     use Group::{Conditions, Sample, Trial};
     use Kind::{Boolean, Integer, Number, Text};
     [
@@ -156,6 +156,7 @@ pub static COLUMNS: [Column; 35] = {
         column("cpu_model", Text, true, Conditions, "CPU of the host"),
         column("cpus", Integer, false, Conditions, "CPUs that the agent could use"),
         column("memory_bytes", Integer, false, Conditions, "memory of the host in bytes"),
+        column("host", Text, true, Conditions, "tells hosts apart without naming them"),
         column("program", Text, true, Conditions, "version of fsage, of its protocol and workloads"),
         column("started", Text, true, Conditions, "start of the trial, RFC 3339 in UTC"),
         column("elapsed_ns", Integer, false, Conditions, "wall time of the whole trial in ns"),

@@ -110,6 +110,7 @@ fn conditions(record: &TrialRecord<Unread>) -> Vec<Value<'_>> {
         some(&host.cpu_model),
         Value::Integer(host.cpus.into()),
         whole(host.memory_bytes),
+        some(&host.identity),
         some(&record.program),
         some(&record.started),
         whole(record.elapsed_ns),

@@ -350,6 +350,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         tree: tree::measured(stages.iter().map(StageRecord::tree)),
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
         class: class_of(&file.device),
+        host: file.host.identity.clone(),
         ..Evidence::default()
     };
     for metric in &metrics {

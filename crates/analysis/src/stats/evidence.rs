@@ -105,6 +105,8 @@ pub struct Evidence {
     pub memory_bytes: Option<u64>,
     /// What a real device is, where it is known: of a loop file it is not.
     pub class: Option<DeviceClass>,
+    /// What tells the host from others; empty where it is not known.
+    pub host: String,
 }
 
 /// Where an interval comes from.
@@ -211,6 +213,19 @@ impl Evidence {
     pub fn is_model(&self) -> bool {
         let text = |path| look_up(&self.spec, path).and_then(Value::as_str);
         text("volume.kind") == Some("disk") && text("volume.time") != Some("real")
+    }
+
+    /// Whether two trials that go by wall-clock time ran on two hosts, though nobody asked for that by a factor: what they
+    /// differ by may be the hosts' difference. Hosts that are not known are one.
+    #[must_use]
+    pub fn is_of_other_host(&self, other: &Self) -> bool {
+        let known = !self.host.is_empty() && !other.host.is_empty();
+        let target = |trial: &Self| {
+            let of_target = trial.factors.iter().filter(|(path, _)| is_of_target(path));
+            of_target.map(|(path, value)| (path.clone(), value.clone())).collect::<Vec<_>>()
+        };
+        let timed = !(self.is_model() && other.is_model());
+        known && timed && self.host != other.host && target(self) == target(other)
     }
 
     /// The mean of a metric's samples.

@@ -68,7 +68,7 @@ fn objection(cell: &Cell) -> Option<String> {
 }
 
 /// What in a cell goes by wall-clock time, or passes what is not the trial's own.
-pub(super) fn wall_clock(cell: &Cell) -> Option<String> {
+pub(crate) fn wall_clock(cell: &Cell) -> Option<String> {
     let spec = &cell.spec;
     let own = std::iter::once(spec.volume.clone());
     let others = spec.stages().flat_map(|stage| stage::of(stage).other_volumes(&spec.volume));

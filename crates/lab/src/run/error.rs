@@ -77,6 +77,14 @@ pub enum RunError {
         /// What it reads.
         paths: Vec<String>,
     },
+    /// A trial that was asked for is none of the study's.
+    #[error("{} as it is here has no trial {id}", study.display())]
+    NotPlanned {
+        /// Its file.
+        study: PathBuf,
+        /// The trial.
+        id: String,
+    },
     /// What failed a trial on another host would fail the others there.
     #[error(transparent)]
     Elsewhere(Failed),
@@ -183,6 +191,7 @@ impl Explain for RunError {
             Self::Emulated { .. }
             | Self::EraseWhere { .. }
             | Self::Sources { .. }
+            | Self::NotPlanned { .. }
             | Self::Commands { .. }
             | Self::Outside { .. }
             | Self::Overlap { .. }
@@ -212,6 +221,10 @@ impl Explain for RunError {
                 "give its volumes a medium and `time = \"model\"`, or use a host with /dev/kvm".to_owned(),
             ),
             Self::Sources { .. } => Some("run this study on this host, or with a generated workload there".to_owned()),
+            Self::NotPlanned { .. } => Some(
+                "it was changed since it was given to the fleet, or is another file on this node: submit it again"
+                    .to_owned(),
+            ),
             Self::Commands { .. } => Some(
                 "read them; if you trust the study's author, run it again with --allow-commands".to_owned(),
             ),

@@ -32,6 +32,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use beside::Processors;
+pub(crate) use beside::wall_clock;
 use fsage_model::protocol::call;
 use fsage_model::study::is_option_of_another;
 
@@ -78,6 +79,8 @@ pub struct RunOptions {
     /// Trials that run at the same time, each on a processor of its own: only trials in model time may be more
     /// than one. 0 is 1.
     pub jobs: u32,
+    /// Do only these trials of the plan, by id; absent: all.
+    pub only: Option<BTreeSet<String>>,
 }
 
 impl RunOptions {
@@ -110,29 +113,12 @@ pub fn run_study_with(
     start: &mut Starter<'_>,
 ) -> Result<RunSummary, RunError> {
     let clock = Instant::now();
-    let reading = match options.allow_commands {
-        true => Consent::Given,
-        false => Consent::Below(options.store.as_deref()),
-    };
-    let mut study = study::load(&options.study, &options.overrides(), reading)?;
-    crate::guest::settle(&mut study).map_err(RunError::Guest)?;
-    let wanted = options.store.clone().unwrap_or_else(|| Path::new("store").join(&study.spec.name));
-    let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
-    let consent = EraseConsent::parse(&options.erase);
-    if Processors::of(options.jobs)?.len() > 1 {
-        beside::check(&study)?;
-    }
-    for cell in &study.cells {
-        trial::resolve(cell, cell.spec.seed, &consent, &root)?;
-    }
-    let mut searches = Searches::new(&mut study, root.clone());
-    let mut plan = planned(&mut study, &mut searches)?;
-    let foreign = study.foreign_commands();
-    let outside: Vec<String> = study.outside(&root).iter().map(|path| path.display().to_string()).collect();
+    let Prepared { mut study, mut plan, root, searches, consent } = prepare(options)?;
     if options.dry_run {
+        let (foreign, outside) = brought(&study, &root);
         return dry::run(&study, &plan, &root, &consent, (&foreign, &outside), observer);
     }
-    agreed(options, &study, foreign, outside)?;
+    agreed(options, &study, &root)?;
     let others = elsewhere(&study, &plan, &root, options)?;
     let interrupt = Interrupt::listen()?;
     let mut writer = Store::create(&root, &plan, &study.text)?;
@@ -173,13 +159,57 @@ pub fn run_study_with(
     Ok(summary)
 }
 
+/// What a run does, before anything is taken.
+pub(crate) struct Prepared {
+    pub(crate) study: Study,
+    pub(crate) plan: Plan,
+    /// Absolute.
+    pub(crate) root: PathBuf,
+    searches: Searches,
+    consent: EraseConsent,
+}
+
+/// Reads, checks and plans a study.
+///
+/// # Errors
+/// It cannot be run.
+pub(crate) fn prepare(options: &RunOptions) -> Result<Prepared, RunError> {
+    let reading = match options.allow_commands {
+        true => Consent::Given,
+        false => Consent::Below(options.store.as_deref()),
+    };
+    let mut study = study::load(&options.study, &options.overrides(), reading)?;
+    crate::guest::settle(&mut study).map_err(RunError::Guest)?;
+    let wanted = options.store.clone().unwrap_or_else(|| Path::new("store").join(&study.spec.name));
+    let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
+    let consent = EraseConsent::parse(&options.erase);
+    if Processors::of(options.jobs)?.len() > 1 {
+        beside::check(&study)?;
+    }
+    for cell in &study.cells {
+        trial::resolve(cell, cell.spec.seed, &consent, &root)?;
+    }
+    let mut searches = Searches::new(&mut study, root.clone());
+    let mut plan = planned(&mut study, &mut searches)?;
+    if let Some(only) = &options.only {
+        plan.trials.retain(|trial| only.contains(&trial.id));
+        let known: BTreeSet<&String> = plan.trials.iter().map(|trial| &trial.id).collect();
+        if let Some(id) = only.iter().find(|id| !known.contains(id)) {
+            return Err(RunError::NotPlanned { study: study.path, id: id.clone() });
+        }
+    }
+    Ok(Prepared { study, plan, root, searches, consent })
+}
+
+/// The commands that a study brings, and what it names outside of its folder and the store.
+fn brought(study: &Study, root: &Path) -> (BTreeSet<String>, Vec<String>) {
+    let outside = study.outside(root).iter().map(|path| path.display().to_string()).collect();
+    (study.foreign_commands(), outside)
+}
+
 /// Whether the user agreed to what the study brings, names outside its folder, and mounts.
-fn agreed(
-    options: &RunOptions,
-    study: &Study,
-    foreign: BTreeSet<String>,
-    outside: Vec<String>,
-) -> Result<(), RunError> {
+pub(crate) fn agreed(options: &RunOptions, study: &Study, root: &Path) -> Result<(), RunError> {
+    let (foreign, outside) = brought(study, root);
     let path = study.path.clone();
     if !outside.is_empty() && !options.allow_commands {
         return Err(RunError::Outside { study: path, paths: outside });

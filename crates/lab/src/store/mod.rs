@@ -13,6 +13,7 @@ mod lock;
 pub mod preconditioned;
 mod probes;
 mod reading;
+mod take;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ use fsage_sys::input::{self, RECORD_LIMIT};
 pub use lock::Lock;
 pub use reading::Reader;
 use serde::de::DeserializeOwned;
+pub(crate) use take::take;
 pub use writer::{TrialFolder, Writer};
 
 use crate::plan::Plan;

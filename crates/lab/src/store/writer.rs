@@ -23,7 +23,8 @@ use crate::plan::Plan;
 use crate::time::now_rfc3339;
 
 /// What may be in a folder that is to become a store.
-const OWN: [&str; 7] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images"];
+const OWN: [&str; 8] =
+    ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images", "fleet"];
 
 /// A store open for writing; the lock is released when this is dropped.
 #[derive(Debug)]
@@ -285,6 +286,14 @@ impl TrialFolder {
     /// The trace cannot be completed, or the folder not be read.
     pub fn files(&mut self) -> Result<Vec<String>, StoreError> {
         self.end_trace()?;
+        Self::files_in(&self.directory)
+    }
+
+    /// The same of a trial that is over, in `directory`.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(super) fn files_in(directory: &Path) -> Result<Vec<String>, StoreError> {
         let names = |directory: &Path| -> Result<Vec<String>, StoreError> {
             let entries = match std::fs::read_dir(directory) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -295,9 +304,8 @@ impl TrialFolder {
             };
             entries.map(name).collect::<Result<_, _>>().map_err(|e| failed("read", directory, e))
         };
-        let own =
-            names(&self.directory)?.into_iter().filter(|name| is_file_of_a_trial(name) || name == Self::LOG);
-        let fio = names(&self.directory.join(FIO))?.into_iter().map(|name| format!("{FIO}/{name}"));
+        let own = names(directory)?.into_iter().filter(|name| is_file_of_a_trial(name) || name == Self::LOG);
+        let fio = names(&directory.join(FIO))?.into_iter().map(|name| format!("{FIO}/{name}"));
         let mut files: Vec<String> = own.chain(fio).collect();
         files.sort();
         Ok(files)

@@ -130,6 +130,9 @@ fn differing(view: &View) -> Option<String> {
 
 fn host(view: &View) -> Rows {
     let mut rows = Rows::new();
+    let known = view.trials.iter().map(|trial| trial.host.identity.as_str()).filter(|host| !host.is_empty());
+    let hosts = known.collect::<BTreeSet<_>>().len();
+    push(&mut rows, "hosts", if hosts > 1 { hosts.to_string() } else { String::new() });
     push(&mut rows, "kernel", shared(view, |trial| trial.host.kernel.clone()));
     push(&mut rows, "distribution", shared(view, |trial| trial.host.distribution.clone()));
     push(&mut rows, "machine", shared(view, |trial| trial.host.machine.clone()));

@@ -457,7 +457,7 @@ fn chosen<'a>(trials: &'a [Evidence], cells: &Cells) -> Result<Vec<&'a Evidence>
 }
 
 /// Pairs of trials that agree in repeat and in every factor that neither side names and that makes a
-/// difference to both.
+/// difference to both; of trials that go by wall-clock time, those that ran on one host.
 #[must_use]
 pub fn pairs<'a>(
     trials: &'a [Evidence],
@@ -467,6 +467,7 @@ pub fn pairs<'a>(
     let named: BTreeSet<&String> = numerator.keys().chain(denominator.keys()).collect();
     let agree = |a: &Evidence, b: &Evidence| {
         a.repeat == b.repeat
+            && !a.is_of_other_host(b)
             && a.factors.iter().filter(|(path, _)| !named.contains(path)).all(|(path, value)| {
                 b.factors.get(path) == Some(value) || !a.applies(path) || !b.applies(path)
             })
@@ -488,6 +489,13 @@ fn missing(what: &str, trials: &[Evidence], sides: &[&Cells]) -> String {
         if !trials.iter().any(|trial| trial.matches(cells)) {
             return format!("no {what} has {}", describe(cells));
         }
+    }
+    let sides =
+        sides.iter().map(|cells| trials.iter().filter(|trial| trial.matches(cells)).collect::<Vec<_>>());
+    if let [a, b] = &sides.collect::<Vec<_>>()[..]
+        && a.iter().any(|a| b.iter().any(|b| a.repeat == b.repeat && a.is_of_other_host(b)))
+    {
+        return format!("no two {what}s that differ in just these factors ran on one host");
     }
     format!("no two {what}s differ in just these factors")
 }

@@ -231,6 +231,27 @@ fn pairs_agree_in_what_is_not_named() {
 }
 
 #[test]
+fn what_ran_on_two_hosts_is_compared_only_in_model_time() {
+    let side = |kind: &str, host: &str, time: &str| {
+        let mut one = trial(kind, 0, "m", if kind == "xfs" { 20.0 } else { 10.0 }, None);
+        host.clone_into(&mut one.host);
+        one.spec = json!({"volume": {"kind": "disk", "time": time}});
+        one
+    };
+    let judged = |a: &str, b: &str, time: &str| {
+        judge(&claim(Some(1.5), None), &[], &[side("xfs", a, time), side("ext4", b, time)], 0.95)
+    };
+    let ClaimVerdict::NotComparable { reason } = judged("1", "2", "real").verdict else {
+        panic!("two hosts are compared")
+    };
+    assert_eq!(reason, "no two complete trials that differ in just these factors ran on one host");
+    for (a, b, time) in [("1", "1", "real"), ("1", "", "real"), ("1", "2", "model")] {
+        let found = judged(a, b, time);
+        assert!(found.measured.is_some(), "{a} {b} {time}: {:?}", found.verdict);
+    }
+}
+
+#[test]
 fn every_clause_is_a_test_of_its_own() {
     let clause = |above, below| claim(above, below).check.unwrap();
     let of = |all: Vec<ClaimCheck>| ClaimSpec { check: None, all, ..claim(None, None) };

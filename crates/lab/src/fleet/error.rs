@@ -1,0 +1,117 @@
+//! What can go wrong with a fleet.
+
+use std::path::PathBuf;
+
+use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Explain, exit_code_of};
+
+use crate::lease::LeaseError;
+use crate::run::RunError;
+use crate::store::StoreError;
+use crate::target::TargetError;
+use crate::tools::ToolError;
+
+/// What went wrong with a fleet.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// What a search does next follows from its results.
+    #[error("study {study} searches, and what a search runs next follows from its results")]
+    Search {
+        /// Its name.
+        study: String,
+    },
+    /// Nodes are where its trials run, and the study names others.
+    #[error("study {study} runs on {host}, not on nodes of a cluster")]
+    Elsewhere {
+        /// Its name.
+        study: String,
+        /// The other host.
+        host: String,
+    },
+    /// Trials that are compared have to be on one node.
+    #[error("study {study} cannot have one task for each trial: {why}")]
+    PerTask {
+        /// Its name.
+        study: String,
+        /// Why.
+        why: String,
+    },
+    /// An earlier submission is not over.
+    #[error("{tasks} tasks of {} are still in Slurm's queue", store.display())]
+    InQueue {
+        /// The store.
+        store: PathBuf,
+        /// Tasks.
+        tasks: usize,
+    },
+    /// Nothing was submitted.
+    #[error("{} was not given to a fleet", store.display())]
+    NoFleet {
+        /// The store.
+        store: PathBuf,
+    },
+    /// There is no task of this number.
+    #[error("{} has no task {index}", place.display())]
+    NoTask {
+        /// Folder of the submission.
+        place: PathBuf,
+        /// Its number.
+        index: usize,
+    },
+    /// One of Slurm's commands failed.
+    #[error("Slurm did not do what it was asked for")]
+    Slurm(#[from] ToolError),
+    /// The run, here or on a node.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A store.
+    #[error("the store cannot be used")]
+    Store(#[from] StoreError),
+    /// Leases of an earlier task on this node.
+    #[error("what an earlier task left cannot be released")]
+    Lease(#[from] LeaseError),
+    /// Our own programs cannot be copied.
+    #[error("the programs for the nodes cannot be copied")]
+    Programs(#[source] TargetError),
+}
+
+impl Explain for FleetError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Search { .. }
+            | Self::Elsewhere { .. }
+            | Self::PerTask { .. }
+            | Self::NoFleet { .. }
+            | Self::NoTask { .. } => EXIT_USAGE,
+            Self::InQueue { .. } => EXIT_FAILED,
+            Self::Slurm(error) => exit_code_of(error.kind()),
+            Self::Run(error) => error.exit_code(),
+            Self::Store(error) => error.exit_code(),
+            Self::Lease(error) => error.exit_code(),
+            Self::Programs(error) => Explain::exit_code(error),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Search { .. } => Some("run it without --fleet".to_owned()),
+            Self::Elsewhere { .. } => Some("leave --fleet out, or the study's `target`".to_owned()),
+            Self::PerTask { .. } => Some("use `--per-task repeat`".to_owned()),
+            Self::InQueue { store, .. } => {
+                let store = store.display();
+                Some(format!(
+                    "wait (`fsage fleet status {store}`), or end them: `fsage fleet cancel {store}`"
+                ))
+            }
+            Self::NoFleet { .. } => Some("`fsage run STUDY --fleet slurm` does it".to_owned()),
+            Self::Slurm(ToolError::Status { tail, .. }) if tail.contains("configuration source") => {
+                Some("set SLURM_CONF, or run this on a host of the cluster".to_owned())
+            }
+            Self::Slurm(error) => error.hint(),
+            Self::Run(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Lease(error) => error.hint(),
+            Self::Programs(error) => Explain::hint(error),
+            Self::NoTask { .. } => None,
+        }
+    }
+}
