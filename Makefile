@@ -77,6 +77,7 @@ test-full: test
 	$(SUDO) scripts/sweep
 	$(SUDO) scripts/fio-plot
 	$(SUDO) scripts/kill-storm 1000
+	$(SUDO) scripts/target-storm
 	$(SUDO) scripts/mutate 10000
 	scripts/fuzz --inputs 100000
 	scripts/fuzz 60

@@ -3,19 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod dice;
+mod guest_rig;
 mod lab;
 mod support;
 #[path = "storm/victim.rs"]
 mod victim;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 
 use fsage_lab::store::Store;
 use fsage_model::record::{StageRecord, TrialStatus};
-use support::{skip, wait_for};
+use guest_rig::cache;
+use support::wait_for;
 
 const STUDY: &str = r#"
 name = "guest"
@@ -43,32 +44,6 @@ package = "f2fs-tools"
 
 const GUEST: &str = r#"target={ kind = "guest", kernel = "6.1" }"#;
 const EXT4: &str = r#"matrix.file_system.kind=["ext4"]"#;
-
-/// Folder with the kernel that the tests share; `None`, and a word why, where there can be none.
-fn cache() -> Option<&'static Path> {
-    static CACHE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let found = CACHE.get_or_init(|| {
-        if !support::can_mount() {
-            return None;
-        }
-        for program in ["/usr/bin/qemu-system-x86_64", "/usr/sbin/mkfs.f2fs", "/usr/bin/apt-get"] {
-            if !Path::new(program).exists() {
-                skip(format!("guests need {program}"));
-                return None;
-            }
-        }
-        // Beside what was built: the next run of the tests has it already.
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
-        let mut fetch = Command::new(env!("CARGO_BIN_EXE_fsage"));
-        let output = fetch.args(["kernel", "fetch", "6.1"]).env("FSAGE_CACHE_DIR", &path).output().unwrap();
-        if !output.status.success() {
-            skip(format!("no kernel can be fetched: {}", String::from_utf8_lossy(&output.stderr)));
-            return None;
-        }
-        Some(path)
-    });
-    found.as_deref()
-}
 
 /// A study and its store.
 struct Rig {

@@ -136,3 +136,18 @@ pub fn agent_of(program: u32) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{program}/task/{program}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()
 }
+
+/// The children of a process that have this name.
+pub fn children(program: u32, name: &str) -> Vec<u32> {
+    let path = format!("/proc/{program}/task");
+    let threads = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let all: Vec<u32> = lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    let is_named = |pid: &u32| {
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        comm.trim() == name
+    };
+    all.into_iter().filter(is_named).collect()
+}
