@@ -9,9 +9,10 @@ use fsage_lab::fleet::{
 };
 use fsage_lab::run::{RunEvent, RunObserver, RunOptions, TrialState};
 use fsage_model::escape;
-use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use serde_json::json;
 
+use super::run::digests;
 use super::terminal::Terminal;
 use super::text;
 
@@ -118,9 +119,14 @@ pub(crate) fn run(command: &FleetCommand, terminal: &Terminal) -> Result<u8, Pro
             if terminal.json {
                 terminal.json(&collected)?;
             } else {
-                terminal.result(&show_collected(&collected))?;
+                terminal.result(&show_collected(&collected, terminal))?;
             }
-            Ok(if collected.failed.is_empty() { EXIT_OK } else { EXIT_FAILED })
+            let differ = collected.digest_groups.iter().any(|group| !group.agree);
+            Ok(match (differ, collected.failed.is_empty()) {
+                (true, _) => EXIT_DAMAGE,
+                (false, true) => EXIT_OK,
+                (false, false) => EXIT_FAILED,
+            })
         }
         FleetCommand::Task(args) => task(args, terminal),
     }
@@ -151,13 +157,15 @@ fn show_submitted(submitted: &Submitted) -> String {
         return format!("{}\n{tasks} with {trials}\n", escape::line(command));
     }
     let study = escape::line(&submitted.study);
-    match &submitted.job {
-        Some(job) => format!(
-            "study {study}: {trials} in {tasks}, job {}{complete}\nNext: fsage fleet status {store}\n",
-            escape::line(job)
-        ),
-        None => format!("study {study}: every trial is complete\nNext: fsage report {store}\n"),
-    }
+    let notes: String = submitted.notes.iter().map(|note| format!("{}\n", escape::line(note))).collect();
+    notes
+        + &match &submitted.job {
+            Some(job) => format!(
+                "study {study}: {trials} in {tasks}, job {}{complete}\nNext: fsage fleet status {store}\n",
+                escape::line(job)
+            ),
+            None => format!("study {study}: every trial is complete\nNext: fsage report {store}\n"),
+        }
 }
 
 fn show_status(status: &FleetStatus, terminal: &Terminal) -> String {
@@ -200,7 +208,7 @@ fn row(task: &TaskStatus) -> Vec<String> {
     vec![task.index.to_string(), task.state.to_string(), trials, escape::line(&nodes).into_owned(), detail]
 }
 
-fn show_collected(collected: &Collected) -> String {
+fn show_collected(collected: &Collected, terminal: &Terminal) -> String {
     let mut text = format!(
         "study {}: {} taken, {} of {} trials complete\n",
         escape::line(&collected.study),
@@ -214,11 +222,15 @@ fn show_collected(collected: &Collected) -> String {
     for note in &collected.notes {
         let _ = writeln!(text, "  {}", escape::line(note));
     }
+    text.push_str(&digests(&collected.digest_groups, terminal));
     let store = collected.store.display().to_string();
     let store = escape::line(&store);
-    let next = match collected.complete {
-        0 => format!("fsage fleet status {store}"),
-        _ => format!("fsage report {store}"),
+    let next = match (collected.complete, collected.queued) {
+        (complete, _) if complete == collected.trials => format!("fsage report {store}"),
+        (_, Some(0)) => {
+            "the command that submitted it, again: it gives what is not complete to the fleet".to_owned()
+        }
+        _ => format!("fsage fleet status {store}"),
     };
     let _ = writeln!(text, "Next: {next}");
     text
@@ -242,7 +254,10 @@ fn task(args: &TaskArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut log = Log { terminal, label: String::new() };
     log.line(&format!("task {index} on {}", place.node));
     let end = fleet::task(&place, &mut log)?;
-    let summary = &end.summary;
+    let Some(summary) = &end.summary else {
+        log.line("asked to end before it began");
+        return Ok(if end.requeued { EXIT_OK } else { EXIT_FAILED });
+    };
     log.line(&format!(
         "{} complete, {} complete before, {} failed, {} not done",
         summary.complete, summary.kept, summary.failed, summary.pending

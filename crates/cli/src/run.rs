@@ -328,7 +328,7 @@ fn answered(answer: &Answer, terminal: &Terminal) -> String {
 const LISTED: usize = 3;
 
 /// Whether the same seed left the same logical tree on every file system.
-fn digests(groups: &[DigestGroup], terminal: &Terminal) -> String {
+pub(crate) fn digests(groups: &[DigestGroup], terminal: &Terminal) -> String {
     if groups.is_empty() {
         return String::new();
     }

@@ -30,6 +30,13 @@ fn rig() -> Option<(Lab, Cluster)> {
     Some((Lab::new(STUDY), Cluster::new()?))
 }
 
+/// Loop files on the node's own disk.
+fn local(lab: &Lab) -> String {
+    let folder = lab.scratch.path().join("local");
+    std::fs::create_dir_all(&folder).unwrap();
+    format!(r#"volume={{kind="loop", size="320MiB", directory="{}"}}"#, folder.display())
+}
+
 /// `fsage run --fleet slurm` with these options.
 fn submit(lab: &Lab, cluster: &Cluster, set: &[&str], words: &[&str]) -> Output {
     let mut command = cluster.with(lab.command(set));
@@ -82,13 +89,15 @@ fn a_study_runs_unchanged_on_a_cluster_and_leaves_the_same_trees() {
     let here = Lab::new(STUDY);
     let (code, stderr) = here.run(&["repeats=2"]);
     assert_eq!(code, Some(0), "{stderr}");
-    let given = submitted(&lab, &cluster, &["repeats=2"], &[]);
+    let set = [local(&lab), "repeats=2".to_owned()];
+    let set: Vec<&str> = set.iter().map(String::as_str).collect();
+    let given = submitted(&lab, &cluster, &set, &[]);
     assert_eq!((&given["tasks"], &given["trials"]), (&2.into(), &6.into()), "{given}");
-    // Loop files go by wall-clock time: each task has a node to itself.
+    // Each task has a node to itself.
     let asked = cluster.slurm(&["scontrol", "show", "job", given["job"].as_str().unwrap()]);
     assert!(String::from_utf8_lossy(&asked.stdout).contains("OverSubscribe=NO"));
     // A second submission would do the same again.
-    let output = submit(&lab, &cluster, &["repeats=2"], &[]);
+    let output = submit(&lab, &cluster, &set, &[]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(stderr.contains("still in Slurm's queue") && stderr.contains("fleet cancel"), "{stderr}");
@@ -100,18 +109,17 @@ fn a_study_runs_unchanged_on_a_cluster_and_leaves_the_same_trees() {
     let collected = fleet(&lab, &cluster, "collect");
     assert_eq!((&collected["taken"], &collected["removed"]), (&6.into(), &true.into()), "{collected}");
     assert_eq!(digests(&lab.trials()), digests(&here.trials()));
-    // The same trials as here, with the same files.
+    // The same files as here.
     for (there, own) in lab.trials().iter().zip(here.trials().iter()) {
-        assert_eq!(there.id, own.id);
-        let names = |lab: &Lab| {
-            let folder = std::fs::read_dir(lab.store().join("trials").join(&own.id)).unwrap();
+        let names = |lab: &Lab, id: &str| {
+            let folder = std::fs::read_dir(lab.store().join("trials").join(id)).unwrap();
             folder.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
         };
-        assert_eq!(names(&lab), names(&here));
+        assert_eq!(names(&lab, &there.id), names(&here, &own.id));
     }
     assert!(!lab.store().join("fleet").exists(), "what tasks left is gone");
     assert!(lab.report().contains("tiny"));
-    let given = submitted(&lab, &cluster, &["repeats=2"], &[]);
+    let given = submitted(&lab, &cluster, &set, &[]);
     assert_eq!((&given["job"], &given["complete"]), (&Value::Null, &6.into()), "nothing is left to be done");
     nothing_left(&lab, &cluster);
 }
@@ -164,9 +172,9 @@ fn trials_in_model_time_are_tasks_of_their_own_and_killed_ones_go_on_elsewhere()
 #[test]
 fn a_task_that_outlives_its_node_and_its_second_start_end_in_one_good_trial() {
     let Some((lab, mut cluster)) = rig() else { return };
-    let set = [EXT4, "stage.age.stop.operations=300_000"];
-    let given = submitted(&lab, &cluster, &set, &[]);
-    let job = given["job"].as_str().unwrap().to_owned();
+    let local = local(&lab);
+    let set = [EXT4, "stage.age.stop.operations=300_000", &local];
+    submitted(&lab, &cluster, &set, &[]);
     let agent = |cluster: &Cluster| victim::ours(&cluster.mark()).iter().any(|it| it.name == "fsage-agent");
     cluster.wait("an agent", agent);
     let first = cluster.queue("%N").first().cloned().unwrap();
@@ -174,6 +182,7 @@ fn a_task_that_outlives_its_node_and_its_second_start_end_in_one_good_trial() {
     cluster.kill(first);
     let down = format!("nodename={first}");
     assert!(cluster.slurm(&["scontrol", "update", &down, "state=down", "reason=test"]).status.success());
+    assert!(agent(&cluster), "the first start goes on");
     // Slurm takes the node for dead and begins the task on the other one, while the first goes on.
     cluster.wait("the second start", |cluster| {
         let other = cluster.queue("%T|%N");
@@ -181,7 +190,13 @@ fn a_task_that_outlives_its_node_and_its_second_start_end_in_one_good_trial() {
     });
     cluster.drained();
     let status = fleet(&lab, &cluster, "status");
-    assert_eq!(nodes(&status).len(), 2, "job {job}: {status}");
+    assert_eq!(nodes(&status).len(), 2, "{status}");
+    // Slurm has forgotten the first start, which may still be at it.
+    let complete = |node: &str| {
+        let trials = std::fs::read_dir(lab.store().join("fleet/1").join(format!("0-{node}")).join("trials"));
+        trials.unwrap().flatten().any(|trial| trial.path().join("trial.json").exists())
+    };
+    cluster.wait("both starts", |_| slurm_rig::NODES.iter().all(|node| complete(node)));
     let collected = fleet(&lab, &cluster, "collect");
     assert_eq!((&collected["complete"], &collected["taken"]), (&1.into(), &1.into()), "{collected}");
     let trials = lab.trials();
@@ -192,7 +207,8 @@ fn a_task_that_outlives_its_node_and_its_second_start_end_in_one_good_trial() {
 #[test]
 fn a_cancelled_fleet_gives_everything_back_and_can_be_resumed() {
     let Some((lab, cluster)) = rig() else { return };
-    let long = [EXT4, "repeats=3", "stage.age.stop.operations=5_000_000"];
+    let local = local(&lab);
+    let long = [EXT4, "repeats=3", "stage.age.stop.operations=5_000_000", &local];
     submitted(&lab, &cluster, &long, &[]);
     cluster.wait("a mount", |cluster| {
         let mark = lab.scratch.left_behind();
@@ -204,6 +220,12 @@ fn a_cancelled_fleet_gives_everything_back_and_can_be_resumed() {
     let status = fleet(&lab, &cluster, "status");
     assert!(status["tasks"].as_array().unwrap().iter().all(|task| task["state"] == "ended"), "{status}");
     assert_eq!(fleet(&lab, &cluster, "collect")["taken"], 0);
+    // The same command again begins what is not complete, here with fewer repeats to do.
+    let given = submitted(&lab, &cluster, &long, &[]);
+    assert_eq!((&given["tasks"], &given["complete"]), (&3.into(), &0.into()), "{given}");
+    fleet(&lab, &cluster, "cancel");
+    cluster.drained();
+    nothing_left(&lab, &cluster);
 }
 
 #[test]
@@ -217,12 +239,15 @@ fn what_cannot_be_given_to_a_fleet_is_refused_with_the_next_step() {
             assert!(stderr.contains(text), "{text}: {stderr}");
         }
     };
-    refused(&[], &["--per-task", "trial"], 2, &["loop file", "--per-task repeat"]);
+    let local = local(&lab);
+    refused(&[&local], &["--per-task", "trial"], 2, &["loop file", "--per-task repeat"]);
+    refused(&[], &[], 2, &["which all nodes share", "volume.directory"]);
+    refused(&[&local], &["--sbatch=--array=0-9"], 2, &["--array=0-9", "leave it out"]);
     refused(&[r#"target={kind="ssh", host="board"}"#], &[], 2, &["runs on board", "leave --fleet out"]);
-    refused(&[EXT4], &["--partition", "nowhere"], 4, &["sbatch", "partition"]);
-    refused(&["volume.medium=\"nothing\""], &[], 2, &[]);
+    refused(&[EXT4, &local], &["--partition", "nowhere"], 4, &["sbatch", "partition"]);
+    refused(&["volume.medium=\"nothing\""], &[], 2, &["nothing"]);
     // Without a cluster, and without Slurm.
-    let mut command = cluster.with(lab.command(&[EXT4]));
+    let mut command = cluster.with(lab.command(&[EXT4, &local]));
     let output = command.args(["--fleet", "slurm"]).env("PATH", "/nowhere").output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{stderr}");
@@ -240,7 +265,7 @@ fn what_cannot_be_given_to_a_fleet_is_refused_with_the_next_step() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("SLURM_ARRAY_TASK_ID"), "{stderr}");
     // A dry run says what would be submitted, and makes nothing more than there is.
-    let output = submit(&lab, &cluster, &[EXT4], &["--dry-run", "--sbatch=--time=60"]);
+    let output = submit(&lab, &cluster, &[EXT4, &local], &["--dry-run", "--sbatch=--time=60"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("sbatch --parsable") && text.contains("--time=60"), "{text}");
     assert!(cluster.queue("%T").is_empty());

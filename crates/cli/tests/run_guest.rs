@@ -12,6 +12,7 @@ mod victim;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_lab::store::Store;
 use fsage_model::record::{StageRecord, TrialStatus};
@@ -183,4 +184,69 @@ fn kernels_are_listed_and_those_that_are_not_there_are_refused() {
     let stderr = String::from_utf8(missing.stderr).unwrap();
     assert_eq!(missing.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("no kernel 2.4 (it has ") && stderr.contains("6.1.0-"), "{stderr}");
+}
+
+/// A loop file in the guest's memory: what counts are the instructions of the kernel and of the load.
+const VIRTUAL: [&str; 3] = [
+    r#"target={ kind = "guest", kernel = "6.1", time = "virtual" }"#,
+    r#"volume={ kind = "loop", size = "320MiB", direct_io = false }"#,
+    EXT4,
+];
+
+/// Every sample of every metric, by name.
+fn samples(rig: &Rig) -> BTreeMap<String, Vec<f64>> {
+    let trials = rig.lab.trials();
+    assert_eq!((trials.len(), trials[0].status), (1, TrialStatus::Complete), "{}", trials[0].error);
+    trials[0].metrics.iter().map(|metric| (metric.name.clone(), metric.samples.clone())).collect()
+}
+
+#[test]
+fn durations_in_virtual_time_are_the_same_to_the_nanosecond_on_a_busy_host() {
+    let (Some(quiet), Some(busy), Some(other)) = (Rig::new(), Rig::new(), Rig::new()) else { return };
+    let (code, stderr) = quiet.run(&VIRTUAL);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!stderr.contains("the clock of"), "{stderr}");
+    let stop = AtomicBool::new(false);
+    let (code, stderr) = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+        }
+        let ended = busy.run(&VIRTUAL);
+        stop.store(true, Ordering::Relaxed);
+        ended
+    });
+    assert_eq!(code, Some(0), "{stderr}");
+    let (first, second) = (samples(&quiet), samples(&busy));
+    assert!(first.values().flatten().any(|value| value.fract() != 0.0 || *value > 1e6), "something is timed");
+    assert_eq!(first, second);
+    // What the kernel does differently takes another time.
+    let (code, stderr) =
+        other.run(&[&VIRTUAL[..], &[r#"file_system.options.ext4.mount=["nodelalloc"]"#]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_ne!(samples(&other), first);
+    assert!(
+        quiet.lab.trials()[0].started.starts_with("20") && !quiet.lab.trials()[0].started.starts_with("2024")
+    );
+    quiet.lab.nothing_left();
+}
+
+#[test]
+fn a_trial_in_virtual_time_can_be_given_up_and_has_one_processor() {
+    let Some(rig) = Rig::new() else { return };
+    let two = VIRTUAL[0].replace("time =", "cpus = 2, time =");
+    let (code, stderr) = rig.run(&[&two, VIRTUAL[1], EXT4]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("one processor"), "{stderr}");
+    let mark = rig.lab.scratch.path().join("runtime");
+    let mut run = rig.command(&[&VIRTUAL[..], &["stage.age.stop.operations=5_000_000"]].concat());
+    let mut run =
+        run.env("FSAGE_RUNTIME_DIR", &mark).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let machines = || victim::ours(&mark).iter().filter(|one| one.name.starts_with("qemu")).count();
+    wait_for("a guest", || machines() == 1);
+    let pid = rustix::process::Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    wait_for("the guest to be gone", || machines() == 0);
+    assert!(rig.lab.trials().is_empty());
+    rig.lab.nothing_left();
 }

@@ -31,7 +31,7 @@ pub use precondition::PreconditionStage;
 pub use queue::{Parameter, QueueError, QueueSpec, SCHEDULERS, is_parameter};
 pub use search::*;
 pub use stage::*;
-pub use target::{GuestSpec, SshSpec, TargetSpec};
+pub use target::{GuestSpec, GuestTime, SshSpec, TargetSpec};
 
 /// The whole study file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

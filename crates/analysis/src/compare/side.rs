@@ -51,6 +51,7 @@ pub fn differences(a: &Side, b: &Side) -> Vec<String> {
 fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
     let host = &record.host;
     let mut facts = vec![
+        ("host".to_owned(), host.identity.clone()),
         ("kernel".to_owned(), host.kernel.clone()),
         ("CPU".to_owned(), host.cpu_model.clone()),
         ("CPUs".to_owned(), if host.cpus > 0 { host.cpus.to_string() } else { String::new() }),

@@ -249,10 +249,10 @@ pub fn rows(controls: &[Evidence], trials: &[Evidence], confidence: f64) -> Vec<
     rows
 }
 
-/// Whether a control is of this trial: the same cell and repeat.
+/// Whether a control is of this trial: the same cell and repeat, on the same host where that matters.
 fn is_of(control: &Evidence, trial: &Evidence) -> bool {
     let own = control.factors.iter().filter(|(path, _)| *path != CONTROL);
-    control.repeat == trial.repeat && own.eq(trial.factors.iter())
+    control.repeat == trial.repeat && own.eq(trial.factors.iter()) && !control.is_of_other_host(trial)
 }
 
 fn row(

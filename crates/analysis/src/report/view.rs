@@ -338,6 +338,14 @@ fn class_of(device: &BlockFacts) -> Option<DeviceClass> {
     known.then_some(if device.rotational { DeviceClass::HardDisk } else { DeviceClass::Flash })
 }
 
+/// What of a host model time depends on too.
+fn platform(host: &HostFacts) -> String {
+    const GIB: u64 = 1 << 30;
+    let tools: Vec<String> = host.tools.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let (kernel, cpus, memory) = (&host.kernel, host.cpus, host.memory_bytes / GIB);
+    format!("{kernel}, {cpus} processors, {memory} GiB, {}", tools.join(", "))
+}
+
 fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
     let TrialRecord { id, factors, repeat, spec, stages, metrics, .. } = file;
     let kind = factors.get(factor::FILE_SYSTEM).or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM));
@@ -351,6 +359,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
         class: class_of(&file.device),
         host: file.host.identity.clone(),
+        platform: platform(&file.host),
         ..Evidence::default()
     };
     for metric in &metrics {

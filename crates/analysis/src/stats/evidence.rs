@@ -107,6 +107,8 @@ pub struct Evidence {
     pub class: Option<DeviceClass>,
     /// What tells the host from others; empty where it is not known.
     pub host: String,
+    /// What of a host model time depends on too: kernel, programs, memory and processors.
+    pub platform: String,
 }
 
 /// Where an interval comes from.
@@ -215,8 +217,9 @@ impl Evidence {
         text("volume.kind") == Some("disk") && text("volume.time") != Some("real")
     }
 
-    /// Whether two trials that go by wall-clock time ran on two hosts, though nobody asked for that by a factor: what they
-    /// differ by may be the hosts' difference. Hosts that are not known are one.
+    /// Whether two trials ran on two hosts, though nobody asked for that by a factor: what they differ by may be the hosts'
+    /// difference. Hosts that are not known are one, and in model time those are that have the same kernel, programs,
+    /// memory and processors.
     #[must_use]
     pub fn is_of_other_host(&self, other: &Self) -> bool {
         let known = !self.host.is_empty() && !other.host.is_empty();
@@ -224,8 +227,16 @@ impl Evidence {
             let of_target = trial.factors.iter().filter(|(path, _)| is_of_target(path));
             of_target.map(|(path, value)| (path.clone(), value.clone())).collect::<Vec<_>>()
         };
-        let timed = !(self.is_model() && other.is_model());
-        known && timed && self.host != other.host && target(self) == target(other)
+        let alike = self.is_model_alone() && other.is_model_alone() && self.platform == other.platform;
+        known && self.host != other.host && !alike && target(self) == target(other)
+    }
+
+    /// Whether nothing of it goes by wall-clock time.
+    fn is_model_alone(&self) -> bool {
+        let stages = self.spec.get("stage").and_then(Value::as_array).into_iter().flatten();
+        let timed =
+            stages.filter_map(|stage| stage.get("stop")?.get("seconds")).any(|seconds| !seconds.is_null());
+        self.is_model() && !timed
     }
 
     /// The mean of a metric's samples.

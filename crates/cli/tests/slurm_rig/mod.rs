@@ -56,6 +56,13 @@ impl Cluster {
         std::fs::write(path("key"), key).unwrap();
         std::fs::set_permissions(path("key"), Permissions::from_mode(0o600)).unwrap();
         std::fs::write(path("slurm.conf"), settings(scratch.path())).unwrap();
+        // Each node has leases and locks of its own, as if it were another host.
+        let prolog = format!(
+            "#!/bin/sh\nmkdir -p -m 700 {0}-$SLURMD_NODENAME\necho export FSAGE_RUNTIME_DIR={0}-$SLURMD_NODENAME\n",
+            path("runtime").display()
+        );
+        std::fs::write(path("prolog"), prolog).unwrap();
+        std::fs::set_permissions(path("prolog"), Permissions::from_mode(0o755)).unwrap();
         let mut cluster = Self { scratch, daemons: Vec::new() };
         let key_server = ["--force", "--foreground", "--num-threads=2"].map(str::to_owned);
         let places =
@@ -185,7 +192,7 @@ fn settings(place: &Path) -> String {
          SlurmctldPidFile={at}/slurmctld.pid\nSlurmdPidFile={at}/slurmd-%n.pid\n\
          SlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd-%n.log\n\
          ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSwitchType=switch/none\nMpiDefault=none\n\
-         SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nReturnToService=2\nSlurmdTimeout=5\nKillWait=20\n\
+         SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nReturnToService=2\nSlurmdTimeout=5\nKillWait=20\nTaskProlog={at}/prolog\n\
          NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={first} CPUs=2 RealMemory=1000\n\
          NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={second} CPUs=2 RealMemory=1000\n\
          PartitionName=test Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP\n"

@@ -33,15 +33,24 @@ pub fn facts(children: &Children) -> HostFacts {
         tools: tools(children),
         features: features(&kernel),
         virtualisation: virtualisation(),
-        identity: identity(&uname.nodename().to_string_lossy(), &read_trimmed("/etc/machine-id")),
+        identity: own_identity(),
         kernel,
     }
 }
 
-/// What tells a host from others: a hash of its name and of its machine id, which is not to be published as it is
-/// (machine-id(5)).
-fn identity(name: &str, machine: &str) -> String {
-    let hash = blake3::derive_key("fsage 2026 identity of a host", format!("{name}\n{machine}").as_bytes());
+/// What tells this host from others ([`HostFacts::identity`]).
+#[must_use]
+pub fn own_identity() -> String {
+    let known = [read_trimmed("/etc/machine-id"), read_trimmed("/sys/class/dmi/id/product_uuid")].concat();
+    if known.is_empty() {
+        return identity(&rustix::system::uname().nodename().to_string_lossy());
+    }
+    identity(&known)
+}
+
+/// A hash: a machine id is not to be published as it is (machine-id(5)).
+fn identity(of: &str) -> String {
+    let hash = blake3::derive_key("fsage 2026 identity of a host", of.as_bytes());
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -222,14 +231,11 @@ mod tests {
 
     #[test]
     fn hosts_are_told_apart_without_being_named() {
-        let one = identity("board", "0123456789abcdef0123456789abcdef");
-        assert_eq!(
-            (one.len(), one.as_str()),
-            (16, identity("board", "0123456789abcdef0123456789abcdef").as_str())
-        );
-        assert_ne!(one, identity("board", "1123456789abcdef0123456789abcdef"));
-        assert_ne!(one, identity("other", "0123456789abcdef0123456789abcdef"));
+        let one = identity("0123456789abcdef0123456789abcdef");
+        assert_eq!((one.len(), &one), (16, &identity("0123456789abcdef0123456789abcdef")));
+        assert_ne!(one, identity("1123456789abcdef0123456789abcdef"));
         assert!(!one.contains("01234567"));
+        assert_eq!(own_identity(), own_identity());
     }
 
     #[test]

@@ -35,7 +35,25 @@ pub enum FleetError {
         /// Why.
         why: String,
     },
-    /// An earlier submission is not over.
+    /// A path that Slurm would take for a pattern.
+    #[error("{} has characters that Slurm takes for others", path.display())]
+    Path {
+        /// Folder.
+        path: PathBuf,
+    },
+    /// An option of sbatch that decides where a task finds its trials, or by what it is found.
+    #[error("`{option}` is fsage's own to set")]
+    Option {
+        /// As given.
+        option: String,
+    },
+    /// Loop files would lie on what all nodes share.
+    #[error("loop files of study {study} would lie in the store, which all nodes share")]
+    SharedVolume {
+        /// Its name.
+        study: String,
+    },
+    /// An earlier submission has not ended.
     #[error("{tasks} tasks of {} are still in Slurm's queue", store.display())]
     InQueue {
         /// The store.
@@ -80,6 +98,9 @@ impl Explain for FleetError {
             Self::Search { .. }
             | Self::Elsewhere { .. }
             | Self::PerTask { .. }
+            | Self::Path { .. }
+            | Self::Option { .. }
+            | Self::SharedVolume { .. }
             | Self::NoFleet { .. }
             | Self::NoTask { .. } => EXIT_USAGE,
             Self::InQueue { .. } => EXIT_FAILED,
@@ -96,6 +117,12 @@ impl Explain for FleetError {
             Self::Search { .. } => Some("run it without --fleet".to_owned()),
             Self::Elsewhere { .. } => Some("leave --fleet out, or the study's `target`".to_owned()),
             Self::PerTask { .. } => Some("use `--per-task repeat`".to_owned()),
+            Self::Path { .. } => Some("name the store without %, \\ and line breaks".to_owned()),
+            Self::Option { .. } => Some("leave it out".to_owned()),
+            Self::SharedVolume { .. } => Some(
+                "name a folder of the nodes' own disks: --set volume.directory=…, or use virtual disks"
+                    .to_owned(),
+            ),
             Self::InQueue { store, .. } => {
                 let store = store.display();
                 Some(format!(
@@ -106,12 +133,15 @@ impl Explain for FleetError {
             Self::Slurm(ToolError::Status { tail, .. }) if tail.contains("configuration source") => {
                 Some("set SLURM_CONF, or run this on a host of the cluster".to_owned())
             }
+            Self::Slurm(ToolError::Status { tail, .. }) if tail.contains("array specification") => {
+                Some("there are more tasks than Slurm's MaxArraySize: use `--per-task repeat`".to_owned())
+            }
             Self::Slurm(error) => error.hint(),
             Self::Run(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Lease(error) => error.hint(),
             Self::Programs(error) => Explain::hint(error),
-            Self::NoTask { .. } => None,
+            Self::NoTask { .. } => Some("submit the study again".to_owned()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Fleets: the trials of a study as tasks of a Slurm cluster, whose nodes see the store by the same path.
 //!
 //! A task is one repeat of every cell, so that what is compared ran on one node, or one trial. It works in a store of its
-//! own for each node, `fleet/NUMBER/INDEX-NODE` in the store of the study, with leases of that node. Slurm may start a task
+//! own for each node, `fleet/NUMBER/TASK-NODE` in the store of the study, with leases of that node. Slurm may start a task
 //! twice at once (a killed slurmd leaves its task running while it is requeued elsewhere), and again and again: no two
 //! write to one place, and [`collect`](collect::collect) takes one result of each trial.
 
@@ -65,6 +65,8 @@ struct FleetRecord {
     allow_commands: bool,
     /// Whether states that no kernel wrote may be mounted on nodes.
     on_host: bool,
+    /// Whether folders that others may change are written to, such as those on a network file system.
+    allow_foreign_owner: bool,
     /// Why trials must be alone on a node, if they must.
     alone: Option<String>,
     /// Ids of trials, by task.
@@ -128,22 +130,57 @@ fn numbers(root: &Path) -> Vec<u32> {
     numbers
 }
 
+/// The folders of the submissions of a store, the last one last.
+fn places(root: &Path) -> Vec<PathBuf> {
+    numbers(root).into_iter().map(|number| root.join(FOLDER).join(number.to_string())).collect()
+}
+
 /// The last submission of a store.
 fn last(root: &Path) -> Result<FleetRecord, FleetError> {
-    let known = numbers(root).into_iter().rev().map(|number| root.join(FOLDER).join(number.to_string()));
-    let place = known.into_iter().find(|place| place.join(RECORD).exists());
+    let place = places(root).into_iter().rev().find(|place| place.join(RECORD).exists());
     read(&place.ok_or_else(|| FleetError::NoFleet { store: root.to_owned() })?)
 }
 
-/// The stores of the tasks of one submission: task, node, folder. Names that no task gives are left out.
-fn attempts(place: &Path) -> Vec<(usize, String, PathBuf)> {
+/// The store of a task on one node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Attempt {
+    /// Number of the task.
+    index: usize,
+    /// The node.
+    node: String,
+    path: PathBuf,
+}
+
+impl Attempt {
+    /// The `again`th of a task on a node, from 0: further ones where somebody holds the lock of the earlier.
+    fn new(place: &Path, index: usize, node: &str, again: u32) -> Self {
+        let name = match again {
+            0 => format!("{index}-{node}"),
+            again => format!("{index}-{node}{AGAIN}{again}"),
+        };
+        Self { index, node: node.to_owned(), path: place.join(name) }
+    }
+
+    /// A file that is there while the task may have something of the node.
+    fn mark(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        self.path.with_file_name(format!("at-work-{name}"))
+    }
+}
+
+/// Between a node's name and which of several stores on it.
+const AGAIN: char = '+';
+
+/// The stores of the tasks of one submission. Names that no task gives are left out.
+fn attempts(place: &Path) -> Vec<Attempt> {
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
     let attempt = |name: String| {
         let (index, node) = name.split_once('-')?;
-        Some((index.parse().ok()?, node.to_owned(), place.join(&name)))
+        let node = node.split(AGAIN).next().unwrap_or(node).to_owned();
+        Some(Attempt { index: index.parse().ok()?, node, path: place.join(&name) })
     };
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut found: Vec<(usize, String, PathBuf)> = names.filter_map(attempt).collect();
+    let mut found: Vec<Attempt> = names.filter_map(attempt).collect();
     found.sort();
     found
 }

@@ -14,8 +14,37 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Seconds before its time limit at which a task is asked to end.
 const WARNED_S: u32 = 120;
 
-/// Variables of this process that tasks have too.
-const VARIABLES: [&str; 5] = ["PATH", "HOME", "SLURM_CONF", "FSAGE_RUNTIME_DIR", "FSAGE_CACHE_DIR"];
+/// Variables of this process that tasks have too. Who called `sudo` is trusted there as here.
+const VARIABLES: [&str; 7] =
+    ["PATH", "HOME", "SLURM_CONF", "FSAGE_RUNTIME_DIR", "FSAGE_CACHE_DIR", "SUDO_UID", "SUDO_GID"];
+
+/// Options of sbatch that are set here, long and short.
+const OWN: [&str; 16] = [
+    "--array",
+    "-a",
+    "--job-name",
+    "-J",
+    "--chdir",
+    "-D",
+    "--output",
+    "-o",
+    "--export",
+    "--export-file",
+    "--clusters",
+    "-M",
+    "--wrap",
+    "--requeue",
+    "--no-requeue",
+    "--parsable",
+];
+
+/// Whether an option of the user's would change what tasks are found by.
+pub(super) fn is_own(option: &str) -> bool {
+    let short = |own: &str| !own.starts_with("--") && option.starts_with(own) && !option.starts_with("--");
+    let long = option.split('=').next().unwrap_or(option);
+    let plain = option.starts_with('-') && !option.contains(char::is_control);
+    !plain || OWN.iter().any(|own| *own == long || short(own))
+}
 
 /// A task that Slurm knows of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,12 +62,10 @@ pub struct QueuedTask {
 /// What is submitted.
 pub(super) struct Submission<'a> {
     pub(super) name: &'a str,
-    /// Folder of the submission, in which the tasks begin.
+    /// Folder of the submission.
     pub(super) place: &'a Path,
     pub(super) script: &'a Path,
     pub(super) tasks: usize,
-    /// Whether each has its node to itself.
-    pub(super) alone: bool,
     pub(super) partition: Option<&'a str>,
     /// Further options, as sbatch takes them.
     pub(super) options: &'a [String],
@@ -53,12 +80,13 @@ impl Submission<'_> {
         argv.push("--propagate=NONE".to_owned());
         argv.push(format!("--job-name={}", self.name));
         argv.push(format!("--array=0-{}", self.tasks.saturating_sub(1)));
-        argv.push(format!("--chdir={}", self.place.display()));
-        // Relative, so that nothing in the path is taken for a pattern.
-        argv.push("--output=task-%a.log".to_owned());
+        // Where a folder is not there, Slurm goes to /tmp, in which others may have put something.
+        argv.push("--chdir=/".to_owned());
+        argv.push(format!("--output={}/task-%a.log", self.place.display()));
         argv.push(format!("--export={}", VARIABLES.join(",")));
         argv.push(format!("--signal=B:TERM@{WARNED_S}"));
-        argv.extend(self.alone.then(|| "--exclusive".to_owned()));
+        // The node and its memory: a trial is measured, or holds a virtual disk, and sets timers that all share.
+        argv.extend(["--exclusive", "--mem=0"].map(str::to_owned));
         argv.extend(self.partition.map(|name| format!("--partition={name}")));
         argv.extend_from_slice(self.options);
         argv.push(self.script.display().to_string());
@@ -75,8 +103,8 @@ impl Submission<'_> {
 
 /// The tasks of the job of this name that are in the queue or run.
 pub(super) fn queue(name: &str) -> Result<Vec<QueuedTask>, ToolError> {
-    let name = format!("--name={name}");
-    let words = ["squeue", "--noheader", "--array", &name, "--format=%K|%T|%N|%r"];
+    let (name, user) = of(name);
+    let words = ["squeue", "--noheader", "--array", &name, &user, "--format=%K|%T|%N|%r"];
     let text = said(&command(words.map(str::to_owned).into()))?;
     let mut tasks: Vec<QueuedTask> = text.lines().filter_map(task).collect();
     tasks.sort_by_key(|task| task.index);
@@ -94,7 +122,13 @@ fn task(line: &str) -> Option<QueuedTask> {
 
 /// Ends every task of the job of this name.
 pub(super) fn cancel(name: &str) -> Result<(), ToolError> {
-    said(&command(vec!["scancel".to_owned(), format!("--name={name}")])).map(drop)
+    let (name, user) = of(name);
+    said(&command(vec!["scancel".to_owned(), name, user])).map(drop)
+}
+
+/// Options that name a job of ours.
+fn of(name: &str) -> (String, String) {
+    (format!("--name={name}"), format!("--user={}", rustix::process::geteuid().as_raw()))
 }
 
 /// Whether Slurm has this task (`JOB_INDEX`) as one that runs: it was not cancelled, nor is it being ended.
@@ -141,23 +175,42 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_alone_gets_its_node_and_the_users_options_come_last() {
+    fn a_task_gets_its_node_and_the_users_options_come_last() {
         let options = ["--time=60".to_owned()];
         let submission = Submission {
             name: "fsage-a",
             place: Path::new("/s/fleet/1"),
             script: Path::new("/s/fleet/1/task.sh"),
             tasks: 3,
-            alone: true,
             partition: Some("big"),
             options: &options,
         };
         let argv = submission.invocation().argv().to_vec();
-        for word in ["--array=0-2", "--exclusive", "--partition=big", "--requeue", "--output=task-%a.log"] {
+        for word in
+            ["--array=0-2", "--exclusive", "--partition=big", "--requeue", "--output=/s/fleet/1/task-%a.log"]
+        {
             assert!(argv.iter().any(|given| given == word), "{word}: {argv:?}");
         }
         assert_eq!(argv[argv.len() - 2..], ["--time=60", "/s/fleet/1/task.sh"]);
-        let shared = Submission { alone: false, partition: None, ..submission }.invocation();
-        assert!(!shared.argv().iter().any(|word| word == "--exclusive" || word.starts_with("--partition")));
+    }
+
+    #[test]
+    fn options_that_tasks_are_found_by_are_not_the_users() {
+        for own in [
+            "--array=0-9",
+            "-a0-9",
+            "-J",
+            "-Jname",
+            "--job-name=x",
+            "-D/tmp",
+            "--wrap=x",
+            "script.sh",
+            "--x=a\nb",
+        ] {
+            assert!(is_own(own), "{own}");
+        }
+        for free in ["--time=60", "-t60", "--constraint=nvme", "-p", "--nodelist=n1", "--array-x"] {
+            assert!(!is_own(free), "{free}");
+        }
     }
 }

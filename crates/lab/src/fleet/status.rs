@@ -1,6 +1,7 @@
 //! How far a fleet is, and ending it.
 
 use std::fmt;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use fsage_model::cause::in_one_line;
@@ -8,13 +9,13 @@ use fsage_model::record::TrialStatus;
 use fsage_sys::input;
 use serde::Serialize;
 
-use super::collect::complete_in;
+use super::collect::status_of;
 use super::slurm::{self, QueuedTask};
 use super::{CANCELLED, FleetError, FleetRecord, absolute, attempts, last};
 use crate::store::{Store, file};
 
 /// Most of a task's log that is read for its last line.
-const LOG_BYTES: u64 = 1 << 20;
+const LOG_BYTES: u64 = 4 << 10;
 
 /// What a task is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -116,11 +117,13 @@ pub fn status(store: &Path) -> Result<FleetStatus, FleetError> {
 fn one(record: &FleetRecord, root: &Path, index: usize, queue: Option<&[QueuedTask]>) -> TaskStatus {
     let place = record.place(root);
     let ids = &record.tasks[index];
-    let began = attempts(&place).into_iter().filter(|(of, ..)| *of == index);
-    let (nodes, stores): (Vec<String>, Vec<PathBuf>) = began.map(|(_, node, path)| (node, path)).unzip();
+    let began = attempts(&place).into_iter().filter(|attempt| attempt.index == index);
+    let (mut nodes, stores): (Vec<String>, Vec<PathBuf>) =
+        began.map(|attempt| (attempt.node, attempt.path)).unzip();
+    nodes.dedup();
     let known = |id: &String| {
         let everywhere = stores.iter().map(PathBuf::as_path).chain([root]);
-        let found: Vec<TrialStatus> = everywhere.filter_map(|store| complete_in(store, id)).collect();
+        let found: Vec<TrialStatus> = everywhere.filter_map(|store| status_of(store, id)).collect();
         found.iter().find(|status| **status == TrialStatus::Complete).or(found.first()).copied()
     };
     let all: Vec<Option<TrialStatus>> = ids.iter().map(known).collect();
@@ -140,7 +143,13 @@ fn one(record: &FleetRecord, root: &Path, index: usize, queue: Option<&[QueuedTa
 /// The last line of a task's log.
 fn last_line(place: &Path, index: usize) -> String {
     let name = format!("task-{index}.log");
-    let text = input::read_below(place, Path::new(&name), LOG_BYTES).unwrap_or_default();
+    let mut text = Vec::new();
+    // A log that cannot be read says nothing.
+    let _ = input::open_below(place, Path::new(&name)).and_then(|mut file| {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+        file.take(LOG_BYTES).read_to_end(&mut text)
+    });
     let text = String::from_utf8_lossy(&text);
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }

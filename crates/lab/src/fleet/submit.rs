@@ -4,17 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use fsage_model::study::VolumeSpec;
+use fsage_sys::new_file;
 use serde::Serialize;
 
+use super::collect::{self, Taken};
 use super::slurm::{self, Submission};
-use super::{FOLDER, FleetError, FleetRecord, VERSION, collect, numbers};
+use super::{FOLDER, FleetError, FleetRecord, VERSION, numbers};
 use crate::plan::{Plan, PlannedTrial};
 use crate::run::{self, Prepared, RunOptions};
-use crate::store::{Store, Writer, file};
-use crate::study::{Study, identity};
+use crate::store::{Store, file};
+use crate::study::{Cell, Study, identity};
 use crate::target::{TargetError, program};
 use crate::time;
+use crate::tools::Invocation;
 
 /// What a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +62,9 @@ pub struct Submitted {
     /// The command, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// What is to be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Gives the trials of a study that are not complete to Slurm. What an earlier submission did is collected first.
@@ -65,12 +73,8 @@ pub struct Submitted {
 /// The study cannot be run so, an earlier submission is not over, Slurm refuses, or the store cannot be used.
 pub fn submit(options: &RunOptions, fleet: &FleetOptions) -> Result<Submitted, FleetError> {
     let Prepared { study, plan, root, .. } = run::prepare(options)?;
-    let alone = check(&study, fleet.per_task)?;
-    if !options.dry_run {
-        run::agreed(options, &study, &root)?;
-    }
-    let number = numbers(&root).into_iter().max().unwrap_or(0) + 1;
-    let record = |tasks: Vec<Vec<String>>| FleetRecord {
+    let alone = check(&study, fleet, &root)?;
+    let record = |tasks: Vec<Vec<String>>, number: u32| FleetRecord {
         version: VERSION,
         program: identity::program(),
         number,
@@ -83,20 +87,25 @@ pub fn submit(options: &RunOptions, fleet: &FleetOptions) -> Result<Submitted, F
         erase: options.erase.clone(),
         allow_commands: options.allow_commands,
         on_host: options.on_host,
+        allow_foreign_owner: new_file::is_foreign_allowed(),
         alone: alone.clone(),
         tasks,
     };
+    let next = || numbers(&root).into_iter().max().unwrap_or(0) + 1;
     if options.dry_run {
-        let record = record(tasks(&plan, &BTreeSet::new(), fleet.per_task));
+        let known = Store::open(&root).map(|store| complete(&store)).unwrap_or_default();
+        let record = record(tasks(&plan, &known, fleet.per_task, alone.is_some()), next());
         let submitted = submitted(&study, &plan, &root, &record);
         let command = submission(&record, &record.place(&root), &script(&record, &root), fleet).invocation();
         return Ok(Submitted { command: Some(command.to_string()), ..submitted });
     }
-    refuse_queued(&root)?;
+    run::agreed(options, &study, &root)?;
+    // Locked: of two submissions at the same time the second sees the tasks of the first.
     let writer = Store::create(&root, &plan, &study.text).map_err(FleetError::Store)?;
-    collect::take_complete(&root, &writer)?;
-    let mut record = record(tasks(&plan, &complete(&writer), fleet.per_task));
-    let submitted = submitted(&study, &plan, &root, &record);
+    refuse_queued(&root)?;
+    let Taken { notes, .. } = collect::take_complete(&root, &writer)?;
+    let mut record = record(tasks(&plan, &complete(&writer), fleet.per_task, alone.is_some()), next());
+    let submitted = Submitted { notes, ..submitted(&study, &plan, &root, &record) };
     if record.tasks.is_empty() {
         return Ok(submitted);
     }
@@ -118,8 +127,9 @@ fn submitted(study: &Study, plan: &Plan, root: &Path, record: &FleetRecord) -> S
         name: record.name.clone(),
         tasks: record.tasks.len(),
         trials,
-        complete: plan.trials.len() - trials,
+        complete: plan.trials.len().saturating_sub(trials),
         command: None,
+        notes: Vec::new(),
     }
 }
 
@@ -134,17 +144,16 @@ fn submission<'a>(
         place,
         script,
         tasks: record.tasks.len(),
-        alone: record.alone.is_some(),
         partition: fleet.partition.as_deref(),
         options: &fleet.sbatch,
     }
 }
 
-/// Why trials of the study must be alone on a node, if they must.
+/// What of the study goes by wall-clock time, if anything does.
 ///
 /// # Errors
 /// It cannot be given to a fleet, or not so.
-fn check(study: &Study, per_task: PerTask) -> Result<Option<String>, FleetError> {
+fn check(study: &Study, fleet: &FleetOptions, root: &Path) -> Result<Option<String>, FleetError> {
     let name = || study.spec.name.clone();
     if study.spec.search.is_some() {
         return Err(FleetError::Search { study: name() });
@@ -152,8 +161,18 @@ fn check(study: &Study, per_task: PerTask) -> Result<Option<String>, FleetError>
     if let Some(host) = study.other_hosts().into_iter().next() {
         return Err(FleetError::Elsewhere { study: name(), host });
     }
+    if let Some(option) = fleet.sbatch.iter().find(|option| slurm::is_own(option)) {
+        return Err(FleetError::Option { option: option.clone() });
+    }
+    if root.to_string_lossy().contains(|c: char| "%\\".contains(c) || c.is_control()) {
+        return Err(FleetError::Path { path: root.to_owned() });
+    }
+    let shared = |cell: &Cell| matches!(&cell.spec.volume, VolumeSpec::Loop { directory: None, .. });
+    if study.cells.iter().any(shared) {
+        return Err(FleetError::SharedVolume { study: name() });
+    }
     let alone = study.cells.iter().find_map(run::wall_clock);
-    if per_task == PerTask::Trial {
+    if fleet.per_task == PerTask::Trial {
         let why = |what: &str| format!("{what}, and what is compared with each other has to run on one node");
         let controls = || {
             study.spec.controls.is_some().then(|| "its controls begin with what their trial left".to_owned())
@@ -167,7 +186,10 @@ fn check(study: &Study, per_task: PerTask) -> Result<Option<String>, FleetError>
 
 /// A submission whose tasks are in the queue would do the same trials again.
 fn refuse_queued(root: &Path) -> Result<(), FleetError> {
-    let Ok(last) = super::last(root) else { return Ok(()) };
+    let last = match super::last(root) {
+        Err(FleetError::NoFleet { .. }) => return Ok(()),
+        other => other?,
+    };
     match slurm::queue(&last.name)?.len() {
         0 => Ok(()),
         tasks => Err(FleetError::InQueue { store: root.to_owned(), tasks }),
@@ -175,20 +197,26 @@ fn refuse_queued(root: &Path) -> Result<(), FleetError> {
 }
 
 /// Ids of the complete trials of a store.
-fn complete(writer: &Writer) -> BTreeSet<String> {
-    writer.complete_trials().0.into_iter().map(|trial| trial.id).collect()
+fn complete(store: &Store) -> BTreeSet<String> {
+    store.complete_trials().0.into_iter().map(|trial| trial.id).collect()
 }
 
-/// The trials that are not complete, by task.
-fn tasks(plan: &Plan, complete: &BTreeSet<String>, per_task: PerTask) -> Vec<Vec<String>> {
-    let mut known = complete.clone();
-    let pending: Vec<&PlannedTrial> =
-        plan.trials.iter().filter(|trial| known.insert(trial.id.clone())).collect();
+/// The trials that are not complete, by task. A repeat that goes by wall-clock time is done again as a whole, on one node.
+fn tasks(plan: &Plan, complete: &BTreeSet<String>, per_task: PerTask, alone: bool) -> Vec<Vec<String>> {
+    let mut known = BTreeSet::new();
+    let all: Vec<&PlannedTrial> =
+        plan.trials.iter().filter(|trial| known.insert(trial.id.as_str())).collect();
+    let is_pending = |trial: &PlannedTrial| !complete.contains(&trial.id);
     match per_task {
-        PerTask::Trial => pending.into_iter().map(|trial| vec![trial.id.clone()]).collect(),
+        PerTask::Trial => {
+            all.into_iter().filter(|trial| is_pending(trial)).map(|trial| vec![trial.id.clone()]).collect()
+        }
         PerTask::Repeat => {
+            let open: BTreeSet<u32> =
+                all.iter().filter(|trial| is_pending(trial)).map(|trial| trial.repeat).collect();
             let mut repeats: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-            for trial in pending {
+            for trial in all.iter().filter(|trial| is_pending(trial) || alone && open.contains(&trial.repeat))
+            {
                 repeats.entry(trial.repeat).or_default().push(trial.id.clone());
             }
             repeats.into_values().collect()
@@ -213,8 +241,14 @@ fn script(record: &FleetRecord, root: &Path) -> PathBuf {
 }
 
 /// What Slurm runs on a node.
-const SCRIPT: &str = "#!/bin/sh\n# One task of a fleet of fsage; begun in the folder of its submission.\n\
-                      exec ./fsage fleet task .\n";
+fn text_of(record: &FleetRecord, place: &Path) -> String {
+    let folder = place.display().to_string();
+    let mut argv = vec![place.join("fsage").display().to_string()];
+    argv.extend(record.allow_foreign_owner.then(|| "--allow-foreign-owner".to_owned()));
+    argv.extend(["fleet".to_owned(), "task".to_owned(), folder]);
+    let command = Invocation::new(argv, String::new(), Duration::ZERO);
+    format!("#!/bin/sh\n# One task of a fleet of fsage.\nexec {command}\n")
+}
 
 /// Makes the folder of a submission, with our programs and the script in it.
 fn prepare(record: &FleetRecord, root: &Path) -> Result<PathBuf, FleetError> {
@@ -232,11 +266,42 @@ fn prepare(record: &FleetRecord, root: &Path) -> Result<PathBuf, FleetError> {
         private(&path)?;
     }
     let path = script(record, root);
-    file::write(&path, SCRIPT.as_bytes())?;
+    file::write(&path, text_of(record, &place).as_bytes())?;
     private(&path)?;
     Ok(path)
 }
 
 fn programs(error: TargetError) -> FleetError {
     FleetError::Programs(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(id: u32, repeat: u32) -> PlannedTrial {
+        PlannedTrial { id: format!("{id:016x}"), cell: 0, repeat, seed: 0, factors: BTreeMap::new() }
+    }
+
+    fn planned() -> Plan {
+        let study = crate::study::load(
+            Path::new("aging"),
+            &crate::study::Overrides::default(),
+            crate::study::Consent::Given,
+        );
+        Plan::of_trials(&study.unwrap(), vec![trial(1, 0), trial(2, 0), trial(3, 1), trial(4, 1)])
+    }
+
+    #[test]
+    fn a_repeat_by_wall_clock_time_is_done_again_as_a_whole() {
+        let (plan, complete) = (planned(), BTreeSet::from([format!("{:016x}", 1)]));
+        let sizes = |per_task, alone| {
+            tasks(&plan, &complete, per_task, alone).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(PerTask::Repeat, true), [2, 2]);
+        assert_eq!(sizes(PerTask::Repeat, false), [1, 2]);
+        assert_eq!(sizes(PerTask::Trial, false), [1, 1, 1]);
+        let all = plan.trials.iter().map(|trial| trial.id.clone()).collect();
+        assert!(tasks(&plan, &all, PerTask::Repeat, true).is_empty());
+    }
 }

@@ -1,16 +1,22 @@
 //! One task, on a node.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::collect::siblings;
-use super::{CANCELLED, FleetError, FleetRecord, absolute, attempts, read, slurm};
+use fsage_model::record::TrialStatus;
+use fsage_sys::signal::{Flags, Signal};
+
+use super::collect::{sources, status_of};
+use super::{Attempt, CANCELLED, FleetError, absolute, attempts, places, read, slurm};
 use crate::lease::{clean_stores, runtime};
 use crate::run::{RunError, RunEvent, RunObserver, RunSummary, run_study};
 use crate::store::{Lock, StoreError, file, take};
 
 /// How often a lock is tried that another task has.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the lock of an earlier start on this node is waited for: the file server may not know that its holder died.
+const LOCKED: Duration = Duration::from_secs(600);
 
 /// How often a task that reaches its time limit is begun again.
 const RESTARTS: u32 = 100;
@@ -33,8 +39,8 @@ pub struct TaskPlace {
 /// How a task ended.
 #[derive(Debug)]
 pub struct TaskEnd {
-    /// What it did.
-    pub summary: RunSummary,
+    /// What it did; absent where it was asked to end before it began.
+    pub summary: Option<RunSummary>,
     /// Whether it was asked to end, and Slurm begins it again.
     pub requeued: bool,
 }
@@ -50,75 +56,116 @@ pub fn task(at: &TaskPlace, observer: &mut dyn RunObserver) -> Result<TaskEnd, F
     let Some(ids) = record.tasks.get(at.index) else {
         return Err(FleetError::NoTask { place, index: at.index });
     };
-    let name = format!("{}-{}", at.index, node(&at.node));
-    file::folder(&place, &[&name])?;
-    let store = place.join(&name);
-    release(&place, &at.node, &store, observer)?;
+    let node = node(&at.node);
+    // From now on a signal is heard at the next look.
+    let signals = Flags::install(&Signal::ALL).map_err(|error| RunError::Signal(error.to_string()))?;
+    let mut waiting = Waiting { signals, observer };
     // What another task measures on this node, such as one that outlived its slurmd, is not disturbed.
-    let alone = match &record.alone {
-        Some(_) => Some(wait(&runtime::make(Path::new("fleet"))?, observer)?),
-        None => None,
+    let Some(_alone) = waiting.lock(&runtime::make(Path::new("fleet"))?, None)? else {
+        return waiting.ended(at, &place);
     };
-    let lock = wait(&store, observer)?;
+    let mut again = 0;
+    let (attempt, lock) = loop {
+        let attempt = Attempt::new(&place, at.index, &node, again);
+        let name = attempt.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        file::folder(&place, &[&name])?;
+        match waiting.lock(&attempt.path, Some(LOCKED)) {
+            Ok(Some(lock)) => break (attempt, lock),
+            Ok(None) => return waiting.ended(at, &place),
+            Err(FleetError::Store(StoreError::Locked { .. })) => again += 1,
+            Err(error) => return Err(error),
+        }
+    };
+    let observer = waiting.observer;
+    release(&place, &node, observer)?;
     if record.alone.is_none() {
-        for (from, id) in siblings(&place, at.index, ids, &store) {
-            take(&from, &id, &store)?;
-        }
+        take_over(&place, &attempt, ids, observer)?;
     }
+    file::write(&attempt.mark(), b"")?;
     drop(lock);
-    let summary = run(&record, at.index, &store, observer)?;
-    drop(alone);
-    let requeued = summary.interrupted_by.is_some() && comes_back(at, &place, &summary, observer)?;
-    Ok(TaskEnd { summary, requeued })
+    let summary = run_study(&record.options(at.index, attempt.path.clone()), observer)?;
+    // Everything was given back: a run that cannot says so by an error.
+    let _ = std::fs::remove_file(attempt.mark());
+    let requeued = summary.interrupted_by.is_some() && comes_back(at, &place, Some(&summary), observer)?;
+    Ok(TaskEnd { summary: Some(summary), requeued })
 }
 
-/// The run; another start of this task on this node, which is not over, is waited for.
-fn run(
-    record: &FleetRecord,
-    index: usize,
-    store: &Path,
-    observer: &mut dyn RunObserver,
-) -> Result<RunSummary, FleetError> {
-    loop {
-        match run_study(&record.options(index, store.to_owned()), observer) {
-            Err(RunError::Store(StoreError::Locked { .. })) => std::thread::sleep(LOOK),
-            other => return Ok(other?),
-        }
-    }
+/// Waits for what others hold.
+struct Waiting<'a> {
+    signals: Flags,
+    observer: &'a mut dyn RunObserver,
 }
 
-/// Waits for the lock of a folder.
-fn wait(folder: &Path, observer: &mut dyn RunObserver) -> Result<Lock, FleetError> {
-    let mut told = false;
-    loop {
-        match Lock::take(folder) {
-            Err(error @ StoreError::Locked { .. }) => {
-                if !told {
-                    observer.event(RunEvent::Note { text: format!("waiting: {error}") });
-                    told = true;
+impl Waiting<'_> {
+    /// The lock of a folder; `None`: asked to end meanwhile.
+    fn lock(&mut self, folder: &Path, longest: Option<Duration>) -> Result<Option<Lock>, FleetError> {
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            match Lock::take(folder) {
+                Ok(lock) => return Ok(Some(lock)),
+                Err(error @ StoreError::Locked { .. }) if longest.is_some_and(|it| begun.elapsed() > it) => {
+                    return Err(error.into());
                 }
-                std::thread::sleep(LOOK);
+                Err(error @ StoreError::Locked { .. }) => {
+                    if !told {
+                        self.observer.event(RunEvent::Note { text: format!("waiting: {error}") });
+                        told = true;
+                    }
+                }
+                Err(error) => return Err(error.into()),
             }
-            other => return Ok(other?),
+            if self.signals.take(Signal::Terminate) || self.signals.take(Signal::Interrupt) {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK);
         }
+    }
+
+    /// The end of a task that was asked to end before it began.
+    fn ended(self, at: &TaskPlace, place: &Path) -> Result<TaskEnd, FleetError> {
+        let requeued = comes_back(at, place, None, self.observer)?;
+        Ok(TaskEnd { summary: None, requeued })
     }
 }
 
-/// Releases what killed tasks left on this node.
-fn release(
+/// Takes over the trials that other nodes have completed. What cannot be read there is done here.
+fn take_over(
     place: &Path,
-    node_name: &str,
-    own: &Path,
+    attempt: &Attempt,
+    ids: &[String],
     observer: &mut dyn RunObserver,
 ) -> Result<(), FleetError> {
-    let here = node(node_name);
-    for (_, _, left) in attempts(place).into_iter().filter(|(_, on, path)| *on == here && path != own) {
-        // One that works has it.
-        let Ok(_lock) = Lock::take(&left) else { continue };
-        let report = clean_stores(std::slice::from_ref(&left))?;
-        if !report.is_clean() {
-            let text =
-                format!("{0} left what cannot be released: run `fsage clean {0}` on {here}", left.display());
+    let is_complete = |store: &Path, id: &String| status_of(store, id) == Some(TrialStatus::Complete);
+    let ids: Vec<&String> = ids.iter().filter(|id| !is_complete(&attempt.path, id)).collect();
+    for from in sources(place, attempt.index, &ids, &attempt.path) {
+        for id in ids.iter().filter(|id| is_complete(&from, id)) {
+            if is_complete(&attempt.path, id) {
+                continue;
+            }
+            match take(&from, id, &attempt.path) {
+                Err(error @ StoreError::Full { .. }) => return Err(error.into()),
+                Err(error) => observer.event(RunEvent::Note { text: format!("trial {id}: {error}") }),
+                Ok(()) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Releases what killed tasks of this study left on this node.
+fn release(place: &Path, node: &str, observer: &mut dyn RunObserver) -> Result<(), FleetError> {
+    // The folder of fleets, and the store that it is in.
+    let Some(root) = place.parent().and_then(Path::parent) else { return Ok(()) };
+    for left in places(root).iter().flat_map(|place| attempts(place)).filter(|it| it.node == node) {
+        // One that works has it; this task's own is released by its run.
+        let Ok(_lock) = Lock::take(&left.path) else { continue };
+        let report = clean_stores(std::slice::from_ref(&left.path))?;
+        if report.is_clean() {
+            let _ = std::fs::remove_file(left.mark());
+        } else {
+            let path = left.path.display();
+            let text = format!("{path} left what cannot be released: run `fsage clean {path}` on {node}");
             observer.event(RunEvent::Note { text });
         }
     }
@@ -132,21 +179,25 @@ fn node(name: &str) -> String {
 }
 
 /// Lets Slurm begin a task again that was asked to end, unless it does so by itself: at the time limit. One that
-/// has completed nothing would not do better the next time.
+/// ran and has completed nothing would not do better the next time.
 fn comes_back(
     at: &TaskPlace,
     place: &Path,
-    summary: &RunSummary,
+    summary: Option<&RunSummary>,
     observer: &mut dyn RunObserver,
 ) -> Result<bool, FleetError> {
     let mut say = |text: &str| observer.event(RunEvent::Note { text: text.to_owned() });
     if place.join(CANCELLED).exists() || at.task.is_empty() || !slurm::runs(&at.task)? {
         return Ok(false);
     }
-    if summary.complete == 0 || at.restarts >= RESTARTS {
+    if summary.is_some_and(|summary| summary.complete == 0) {
         say(
             "no trial was completed within Slurm's time limit: give the tasks more time (`--sbatch=--time=…`)",
         );
+        return Ok(false);
+    }
+    if at.restarts >= RESTARTS {
+        say("it was begun again too often: submit the study again");
         return Ok(false);
     }
     slurm::requeue(&at.task)?;

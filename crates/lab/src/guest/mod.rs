@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use fsage_engine::host::tool::look_up;
 use fsage_model::problem::{EXIT_FAILED, EXIT_INTERNAL, EXIT_MISSING, EXIT_USAGE, Explain};
-use fsage_model::study::{GuestSpec, TargetSpec};
+use fsage_model::study::{GuestSpec, GuestTime, TargetSpec};
 
 use crate::study::Study;
 use crate::target::{TargetError, program as own};
@@ -279,18 +279,26 @@ impl Processor {
     }
 }
 
-/// Packs a guest for `needs`.
+/// The trial of a guest that does it without a word of the host's, in its first file system.
+pub(crate) const BATCH: &str = "/fsage/batch.json";
+
+/// Packs a guest for `needs`; with `batch` it does that trial before it speaks.
 ///
 /// # Errors
 /// QEMU, the kernel, a module or a program is not there; there is no room.
-pub fn prepare(spec: &GuestSpec, needs: &Needs, processor: Processor) -> Result<Guest, GuestError> {
+pub fn prepare(
+    spec: &GuestSpec,
+    needs: &Needs,
+    processor: Processor,
+    batch: Option<&[u8]>,
+) -> Result<Guest, GuestError> {
     const QEMU: &str = "qemu-system-x86_64";
     if std::env::consts::ARCH != "x86_64" {
         return Err(GuestError::Processor);
     }
     let program = look_up(QEMU).ok_or(GuestError::NoQemu { program: QEMU })?;
     let kernel = kernel::find(&spec.kernel)?;
-    let archive = pack(&kernel, needs)?;
+    let archive = pack(&kernel, needs, batch)?;
     remove_left(&std::env::temp_dir());
     let folder = tempfile::Builder::new()
         .prefix(PREFIX)
@@ -329,7 +337,7 @@ fn everything(output: &mut dyn BufRead) -> Result<Vec<u8>, String> {
 }
 
 /// The kernel's first file system.
-fn pack(kernel: &Kernel, needs: &Needs) -> Result<Vec<u8>, GuestError> {
+fn pack(kernel: &Kernel, needs: &Needs, batch: Option<&[u8]>) -> Result<Vec<u8>, GuestError> {
     let mut archive = Archive::default();
     for folder in ["/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", "/var/lib", "/etc"] {
         archive.folder(Path::new(folder));
@@ -348,6 +356,9 @@ fn pack(kernel: &Kernel, needs: &Needs) -> Result<Vec<u8>, GuestError> {
     let optional = needs.optional_programs.iter().filter(|name| look_up(name).is_some());
     let programs: BTreeSet<String> = needs.programs.iter().chain(optional).cloned().collect();
     program::pack(&mut archive, &programs)?;
+    if let Some(batch) = batch {
+        archive.file(Path::new(BATCH), batch);
+    }
     Ok(archive.finish())
 }
 
@@ -372,17 +383,27 @@ fn kilohertz() -> u64 {
     whole.filter(|megahertz| *megahertz > 0).map_or(USUAL, |megahertz| megahertz * 1000)
 }
 
+/// How fast the clock of a processor counts whose instructions take 2 ns each (`-icount shift=1`).
+const VIRTUAL_KILOHERTZ: u64 = 1_000_000;
+
+/// The clock of a guest in virtual time begins at the same moment in each run.
+const VIRTUAL_CLOCK: &str = "base=2024-01-01T00:00:00,clock=vm";
+
 /// Arguments of QEMU: the smallest machine that it has, its serial port for frames on its standard input and output.
 fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &Path) -> Vec<OsString> {
+    let is_virtual = spec.time == GuestTime::Virtual;
     let (accelerator, model) = match processor {
         // What a processor says of its own mitigations cannot always be set, and guests have none.
         Processor::Kvm => ("kvm", "host,-arch-capabilities"),
+        // Random numbers of this host would make each run another.
+        Processor::Emulated if is_virtual => ("tcg", "max,-rdrand,-rdseed"),
         Processor::Emulated => ("tcg", "max"),
     };
     let line = match processor {
         Processor::Kvm => format!("{KERNEL_LINE} {INIT_LINE}"),
         Processor::Emulated => {
-            format!("{KERNEL_LINE} {EMULATED_LINE} tsc_early_khz={} {INIT_LINE}", kilohertz())
+            let kilohertz = if is_virtual { VIRTUAL_KILOHERTZ } else { kilohertz() };
+            format!("{KERNEL_LINE} {EMULATED_LINE} tsc_early_khz={kilohertz} {INIT_LINE}")
         }
     };
     let text = |text: String| OsString::from(text);
@@ -406,9 +427,12 @@ fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &P
         ("-device", "virtio-serial-device".into()),
         ("-device", text(format!("virtserialport,chardev={PORT},name={PORT}"))),
         ("-monitor", "none".into()),
-        ("-rtc", "base=utc".into()),
+        ("-rtc", if is_virtual { VIRTUAL_CLOCK.into() } else { "base=utc".into() }),
     ];
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from);
-    let pairs = pairs.into_iter().flat_map(|(key, value)| [OsString::from(key), value]);
+    let counted: &[(&str, &str)] =
+        if is_virtual { &[("-icount", "shift=1,sleep=off"), ("-seed", "42")] } else { &[] };
+    let counted = counted.iter().map(|(key, value)| (*key, OsString::from(value)));
+    let pairs = pairs.into_iter().chain(counted).flat_map(|(key, value)| [OsString::from(key), value]);
     flags.into_iter().chain(pairs).collect()
 }

@@ -45,6 +45,7 @@ use search::Searches;
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
 use there::{Begin, Others};
 pub use there::{Failed, serve};
+pub(crate) use there::{batch, serve_after};
 use trial::Lab;
 
 use crate::lease::Journal;

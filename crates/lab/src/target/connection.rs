@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,26 @@ pub(super) enum Greeting {
 }
 
 /// Waits until the other side reads frames.
-type Greet = dyn FnOnce(&mut ChildStdin, ChildStdout) -> Result<Greeted, Greeting>;
+type Greet<'a> = dyn FnOnce(&mut ChildStdin, ChildStdout) -> Result<Greeted, Greeting> + 'a;
+
+/// How often somebody who waits is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long the other side is waited for.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// At most.
+    pub longest: Duration,
+    /// Asked ten times a second.
+    pub is_given_up: &'a dyn Fn() -> bool,
+}
+
+impl Patience<'_> {
+    /// For so long, whatever happens.
+    pub(super) const fn of(longest: Duration) -> Self {
+        Self { longest, is_given_up: &|| false }
+    }
+}
 
 impl Connection {
     /// fsage on another host.
@@ -64,15 +83,15 @@ impl Connection {
     /// fsage in a guest, by a program whose standard input and output are its serial port.
     ///
     /// # Errors
-    /// The program does not start, or fsage there does not answer within `wait`.
+    /// The program does not start, or fsage there does not answer in time.
     pub fn guest(
         program: PathBuf,
         arguments: Vec<OsString>,
         name: String,
-        wait: Duration,
+        patience: Patience<'_>,
     ) -> Result<Self, TargetError> {
         let greet = move |_: &mut ChildStdin, stdout: ChildStdout| {
-            let (_, input) = line(BufReader::with_capacity(256 << 10, stdout), READY, wait)?;
+            let (_, input) = line(BufReader::with_capacity(256 << 10, stdout), READY, patience)?;
             Ok(Greeted { machine: std::env::consts::ARCH.to_owned(), complete: true, input })
         };
         Self::start(program, arguments, name, Box::new(greet))
@@ -82,7 +101,7 @@ impl Connection {
         path: PathBuf,
         arguments: Vec<OsString>,
         name: String,
-        greet: Box<Greet>,
+        greet: Box<Greet<'_>>,
     ) -> Result<Self, TargetError> {
         let program = path.clone();
         let command = move || {
@@ -182,7 +201,7 @@ impl Drop for Connection {
 pub(super) fn line(
     mut input: BufReader<ChildStdout>,
     mark: &'static str,
-    wait: Duration,
+    patience: Patience<'_>,
 ) -> Result<(String, BufReader<ChildStdout>), Greeting> {
     let (to, from) = mpsc::channel();
     let read = move || {
@@ -206,7 +225,21 @@ pub(super) fn line(
             let _ = to.send(read());
         })
         .map_err(|error| Greeting::Refused(error.to_string()))?;
-    let late = |_| Greeting::Refused(format!("it did not answer within {} s", wait.as_secs()));
-    let ended = || Greeting::Refused("it ended before it answered".to_owned());
-    from.recv_timeout(wait).map_err(late)?.ok_or_else(ended)
+    let refused = |what: String| Err(Greeting::Refused(what));
+    let begun = Instant::now();
+    loop {
+        match from.recv_timeout(LOOK) {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => {
+                return refused("it ended before it answered".to_owned());
+            }
+            Err(RecvTimeoutError::Timeout) if (patience.is_given_up)() => {
+                return refused("it was given up".to_owned());
+            }
+            Err(RecvTimeoutError::Timeout) if begun.elapsed() > patience.longest => {
+                return refused(format!("it did not answer within {} s", patience.longest.as_secs()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }

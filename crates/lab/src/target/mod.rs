@@ -20,7 +20,7 @@ pub mod wire;
 use fsage_model::protocol::Event;
 use fsage_model::study::TargetSpec;
 
-pub use connection::{Connection, READY};
+pub use connection::{Connection, Patience, READY};
 pub use error::TargetError;
 pub use script::Script;
 pub use session::{Control, Session};

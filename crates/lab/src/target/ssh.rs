@@ -14,7 +14,7 @@ use fsage_engine::host::tool::look_up;
 use fsage_model::study::SshSpec;
 
 use super::TargetError;
-use super::connection::{Greeted, Greeting, READY, line};
+use super::connection::{Greeted, Greeting, Patience, READY, line};
 use super::program::for_machine;
 
 /// How long a host may take until it answers; a connection that cannot be made ends before.
@@ -44,7 +44,7 @@ pub(super) fn program() -> Result<PathBuf, TargetError> {
 /// Waits for the shell, and sends it this program.
 pub(super) fn greet(stdin: &mut ChildStdin, stdout: ChildStdout) -> Result<Greeted, Greeting> {
     let input = BufReader::with_capacity(256 << 10, stdout);
-    let (words, input) = line(input, MARK, ANSWER)?;
+    let (words, input) = line(input, MARK, Patience::of(ANSWER))?;
     let (machine, user) = words.split_once(' ').unwrap_or((words.as_str(), ""));
     if user != "0" {
         return Err(Greeting::Refused(NOT_ROOT.to_owned()));
@@ -55,7 +55,7 @@ pub(super) fn greet(stdin: &mut ChildStdin, stdout: ChildStdout) -> Result<Greet
         .and_then(|()| stdin.flush());
     sent.map_err(|error| Greeting::Refused(error.to_string()))?;
     // Not before: some programs called `head` read more than they pass on.
-    let (_, input) = line(input, READY, ANSWER)?;
+    let (_, input) = line(input, READY, Patience::of(ANSWER))?;
     Ok(Greeted { machine: machine.to_owned(), complete: false, input })
 }
 

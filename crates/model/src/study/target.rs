@@ -26,6 +26,12 @@ impl TargetSpec {
         matches!(self, Self::Local)
     }
 
+    /// Whether its clock counts instructions.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        matches!(self, Self::Guest(guest) if guest.time == GuestTime::Virtual)
+    }
+
     /// What of it affects a trial's result, as JSON: which host it is, not how it is reached.
     #[must_use]
     pub fn basis(&self) -> serde_json::Value {
@@ -47,7 +53,11 @@ impl TargetSpec {
             Self::Ssh(ssh) => Some(ssh.name()),
             Self::Guest(guest) => {
                 let ending = if guest.cpus == 1 { "" } else { "s" };
-                Some(format!("guest {}, {}, {} processor{ending}", guest.kernel, guest.memory, guest.cpus))
+                let time = if self.is_virtual() { ", virtual time" } else { "" };
+                Some(format!(
+                    "guest {}, {}, {} processor{ending}{time}",
+                    guest.kernel, guest.memory, guest.cpus
+                ))
             }
         }
     }
@@ -93,6 +103,26 @@ pub struct GuestSpec {
     /// Its processors.
     #[serde(default = "one")]
     pub cpus: u32,
+    /// How its clock goes.
+    #[serde(default, skip_serializing_if = "GuestTime::is_host")]
+    pub time: GuestTime,
+}
+
+/// How the clock of a guest goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestTime {
+    /// As this host's.
+    #[default]
+    Host,
+    /// By the instructions that the guest runs, 2 ns each, whatever else this host does: durations are the same each time.
+    Virtual,
+}
+
+impl GuestTime {
+    const fn is_host(&self) -> bool {
+        matches!(self, Self::Host)
+    }
 }
 
 fn debian() -> String {

@@ -11,6 +11,8 @@ use crate::report::answer::device_words;
 use crate::report::factor;
 use crate::report::text::{grouped, whole_bytes};
 use crate::report::view::{Trial, View};
+use crate::stats::Evidence;
+use crate::stats::evidence::look_up;
 
 pub(super) const SECTION: Section = Section { id: "setup", title: "Setup", script: "", render };
 
@@ -113,7 +115,8 @@ fn differing(view: &View) -> Option<String> {
     };
     let mut found = Vec::new();
     for (name, pick) in [
-        ("kernel", (|trial| &trial.host.kernel) as fn(&Trial) -> &str),
+        ("host", (|trial| &trial.host.identity) as fn(&Trial) -> &str),
+        ("kernel", |trial| &trial.host.kernel),
         ("CPU", |trial| &trial.host.cpu_model),
         ("fsage", |trial| &trial.program),
         ("scheduler", |trial| &trial.device.scheduler),
@@ -128,11 +131,24 @@ fn differing(view: &View) -> Option<String> {
     (!found.is_empty()).then(|| found.join(", "))
 }
 
+/// What the clocks of guests count, where that is not time.
+fn virtual_time(view: &View) -> String {
+    let is_virtual =
+        |trial: &&Evidence| look_up(&trial.spec, "target.time").and_then(Value::as_str) == Some("virtual");
+    let (some, all) = (view.evidence.iter().filter(is_virtual).count(), view.evidence.len());
+    match some {
+        0 => String::new(),
+        _ if some == all => "virtual: 2 ns for each instruction of the guest".to_owned(),
+        _ => format!("virtual in {some} of {all} trials: 2 ns for each instruction of the guest"),
+    }
+}
+
 fn host(view: &View) -> Rows {
     let mut rows = Rows::new();
     let known = view.trials.iter().map(|trial| trial.host.identity.as_str()).filter(|host| !host.is_empty());
     let hosts = known.collect::<BTreeSet<_>>().len();
     push(&mut rows, "hosts", if hosts > 1 { hosts.to_string() } else { String::new() });
+    push(&mut rows, "time", virtual_time(view));
     push(&mut rows, "kernel", shared(view, |trial| trial.host.kernel.clone()));
     push(&mut rows, "distribution", shared(view, |trial| trial.host.distribution.clone()));
     push(&mut rows, "machine", shared(view, |trial| trial.host.machine.clone()));

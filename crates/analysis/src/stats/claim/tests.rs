@@ -249,6 +249,10 @@ fn what_ran_on_two_hosts_is_compared_only_in_model_time() {
         let found = judged(a, b, time);
         assert!(found.measured.is_some(), "{a} {b} {time}: {:?}", found.verdict);
     }
+    // Another kernel does other requests.
+    let (one, mut other) = (side("xfs", "1", "model"), side("ext4", "2", "model"));
+    "6.12".clone_into(&mut other.platform);
+    assert!(judge(&claim(Some(1.5), None), &[], &[one, other], 0.95).measured.is_none());
 }
 
 #[test]

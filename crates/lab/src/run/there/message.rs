@@ -43,8 +43,15 @@ pub(crate) struct Begin {
     pub(crate) on_host: bool,
 }
 
-/// A trial that is to be done.
+/// What a guest does before it speaks.
 #[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Batch {
+    pub(super) begin: Begin,
+    pub(super) trial: TrialRequest,
+}
+
+/// A trial that is to be done.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct TrialRequest {
     /// Name of the study.
     pub(super) study: String,

@@ -3,6 +3,7 @@
 //! What comes from another host is not trusted: names of files are those that trials give, sizes are bounded where they are read
 //! into memory, and a record has to be that of the trial that was asked for.
 
+mod guest;
 mod message;
 mod serve;
 
@@ -11,23 +12,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsage_engine::frame::{Frame, FrameKind};
+use fsage_engine::host::facts;
 use fsage_model::disk::DiskCpu;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_MISSING, EXIT_USAGE};
+use fsage_model::protocol::HostFacts;
 use fsage_model::record::{STORE_VERSION, TrialRecord, TrialStatus};
-use fsage_model::study::{GuestSpec, StageSpec, TargetSpec, VolumeSpec};
+use fsage_model::study::{StageSpec, TargetSpec, VolumeSpec};
 use fsage_sys::input::RECORD_LIMIT;
 
+use guest::{Alone, HostError, add_needs, booted};
 pub(super) use message::Begin;
 pub use message::Failed;
-use message::{FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
+use message::{Batch, FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
 pub use serve::serve;
+pub(crate) use serve::{batch, serve_after};
 
 use super::RunError;
 use super::beside;
 use super::error::TrialError;
 use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
-use crate::guest::{self, Guest, GuestError, Needs, Processor};
+use crate::guest::{Guest, Needs, Processor};
 use crate::plan::PlannedTrial;
 use crate::store::{NewFile, TrialFolder};
 use crate::study::{Cell, Study, identity, is_path_name};
@@ -111,8 +116,13 @@ impl Others {
     /// Those that `is_wanted` are: others have nothing to do.
     pub(super) fn connect(&self, is_wanted: impl Fn(&str) -> bool) -> Result<(), RunError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for name in self.known.keys().filter(|name| is_wanted(name)) {
-            if let Some(host) = self.host(name) {
+        for (name, (target, needs)) in self.known.iter().filter(|(name, _)| is_wanted(name)) {
+            if let TargetSpec::Guest(spec) = target
+                && target.is_virtual()
+            {
+                // Each trial has a guest of its own: whether there can be one is known now.
+                guest::check(spec, needs).map_err(HostError::of_run)?;
+            } else if let Some(host) = self.host(name, None) {
                 open.insert(name.clone(), host.map_err(HostError::of_run)?);
             }
         }
@@ -120,11 +130,16 @@ impl Others {
     }
 
     /// A new connection. A guest is run by the kind of processor that the first one had: its times are of that.
-    fn host(&self, name: &str) -> Option<Result<Host, HostError>> {
+    fn host(&self, name: &str, alone: Option<&Alone<'_>>) -> Option<Result<Host, HostError>> {
         let (target, needs) = self.known.get(name)?;
         let mut processors = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
-        let choices = processors.get(name).map_or_else(Processor::choices, |known| vec![*known]);
-        let host = Host::connect(target, needs, &choices, &self.begin);
+        // Instructions are counted by QEMU only.
+        let choices = match (alone, processors.get(name)) {
+            (Some(_), _) => vec![Processor::Emulated],
+            (None, Some(known)) => vec![*known],
+            (None, None) => Processor::choices(),
+        };
+        let host = Host::connect(target, needs, &choices, &self.begin, alone);
         if let Ok(Host { guest: Some((_, processor)), .. }) = &host {
             processors.insert(name.to_owned(), *processor);
         }
@@ -140,23 +155,34 @@ impl Others {
         observer: &mut dyn RunObserver,
     ) -> Option<Done> {
         let name = cell.spec.target.name()?;
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut host = match open.remove(&name).map_or_else(|| self.host(&name), |host| Some(Ok(host)))? {
-            Ok(host) => host,
-            Err(error) => return Some(Err(error.into())),
-        };
-        host.notes.drain(..).for_each(|text| observer.event(RunEvent::Note { text }));
-        folder.log(&format!("on {} ({})", host.connection.name(), host.connection.machine()));
         let asked = TrialRequest {
             study: study.to_owned(),
             planned: planned.clone(),
             factors: cell.factors.clone(),
             spec: cell.spec.clone(),
         };
+        let is_virtual = cell.spec.target.is_virtual();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match open.remove(&name) {
+            Some(host) => Ok(host),
+            None if is_virtual => self.alone(&name, &asked, interrupt)?,
+            None => self.host(&name, None)?,
+        };
+        let mut host = match found {
+            Ok(host) => host,
+            Err(_) if interrupt.by().is_some() => return Some(Err(TrialError::Interrupted)),
+            Err(error) => return Some(Err(error.into())),
+        };
+        host.notes.drain(..).for_each(|text| observer.event(RunEvent::Note { text }));
+        folder.log(&format!("on {} ({})", host.connection.name(), host.connection.machine()));
         Some(match host.trial(asked, folder, interrupt, observer) {
             // A kernel that reported a bug is not used any more, and a guest's is nobody else's.
             Ok((record, Some(TrialError::Kernel { said }))) if host.guest.is_some() => {
                 Ok((record, Some(TrialError::There(Failed::of_guest(&said)))))
+            }
+            Ok(done) if is_virtual => {
+                host.end();
+                Ok(done)
             }
             Ok(done) => {
                 open.insert(name, host);
@@ -171,109 +197,19 @@ impl Others {
     /// Lets every other host end.
     pub(super) fn close(&self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for host in std::mem::take(&mut *open).into_values() {
-            // One that is gone has ended.
-            let _ = host.connection.wire().send(&ToTarget::End);
-            host.connection.close(ENDING);
-        }
+        std::mem::take(&mut *open).into_values().for_each(Host::end);
     }
-}
 
-/// Why another host, or a guest, is not there.
-#[derive(Debug)]
-enum HostError {
-    Target(TargetError),
-    Guest(GuestError),
-}
-
-impl HostError {
-    fn of_run(self) -> RunError {
-        match self {
-            Self::Target(error) => RunError::There(error),
-            Self::Guest(error) => RunError::Guest(error),
-        }
-    }
-}
-
-impl From<HostError> for TrialError {
-    fn from(error: HostError) -> Self {
-        match error {
-            HostError::Target(error) => error.into(),
-            HostError::Guest(error) => Self::Guest(Box::new(error)),
-        }
-    }
-}
-
-impl From<TargetError> for HostError {
-    fn from(error: TargetError) -> Self {
-        Self::Target(error)
-    }
-}
-
-impl From<GuestError> for HostError {
-    fn from(error: GuestError) -> Self {
-        Self::Guest(error)
-    }
-}
-
-/// A guest, by the first kind of processor that starts it.
-fn booted(
-    spec: &GuestSpec,
-    needs: &Needs,
-    choices: &[Processor],
-) -> Result<(Connection, (Guest, Processor)), HostError> {
-    let mut failed: Vec<Processor> = Vec::new();
-    let mut choices = choices.iter().copied().peekable();
-    loop {
-        let processor = choices.next().unwrap_or(Processor::Emulated);
-        let guest = guest::prepare(spec, needs, processor)?;
-        let (program, arguments) = (guest.program.clone(), guest.arguments.clone());
-        match Connection::guest(program, arguments, guest.name.clone(), processor.boots_within()) {
-            Ok(connection) => {
-                // The same guest starts by another one: it was the processor's fault.
-                failed.into_iter().for_each(Processor::failed);
-                return Ok((connection, (guest, processor)));
-            }
-            Err(TargetError::Unreachable { .. }) if choices.peek().is_some() => failed.push(processor),
-            Err(error) => return Err(with_console(error, &guest).into()),
-        }
-    }
-}
-
-/// An error with what the guest's kernel wrote to its console.
-fn with_console(error: TargetError, guest: &Guest) -> TargetError {
-    match error {
-        TargetError::Unreachable { host, said } => {
-            let said = [said, guest.console()].join("\n").trim().to_owned();
-            TargetError::Unreachable { host, said }
-        }
-        other => other,
-    }
-}
-
-/// Adds what the trials of a cell need in a guest.
-fn add_needs(needs: &mut Needs, cell: &Cell) {
-    let kind = match cell.file_system.mount_type() {
-        // One module has all three.
-        "ext2" | "ext3" => "ext4",
-        // Every guest has that one.
-        other if other.starts_with("fuse") => "fuse",
-        other => other,
-    };
-    if !cell.file_system.is_bare() {
-        needs.modules.insert(kind.to_owned());
-    }
-    needs.programs.extend(cell.file_system.programs());
-    // What else this host has: a stage that lacks one says so.
-    for stage in cell.spec.stages() {
-        let names: &[&str] = match stage {
-            StageSpec::Fio(_) | StageSpec::Precondition(_) | StageSpec::Measure(_) => &["fio"],
-            StageSpec::Lockstep(_) => &["fio"],
-            StageSpec::PowerCuts(_) => &["sqlite3"],
-            StageSpec::Remedy(_) => &["e4defrag", "xfs_fsr", "btrfs", "fstrim"],
-            StageSpec::Age(_) | StageSpec::Copy(_) | StageSpec::Image(_) => &[],
-        };
-        needs.optional_programs.extend(names.iter().map(|name| (*name).to_owned()));
+    /// A guest that has done the trial when it speaks.
+    fn alone(
+        &self,
+        name: &str,
+        asked: &TrialRequest,
+        interrupt: &Interrupt,
+    ) -> Option<Result<Host, HostError>> {
+        let batch = Batch { begin: self.begin.clone(), trial: asked.clone() };
+        let batch = serde_json::to_vec(&batch).unwrap_or_default();
+        self.host(name, Some(&Alone { batch, is_given_up: &|| interrupt.by().is_some() }))
     }
 }
 
@@ -333,17 +269,20 @@ impl Host {
         needs: &Needs,
         choices: &[Processor],
         begin: &Begin,
+        alone: Option<&Alone<'_>>,
     ) -> Result<Self, HostError> {
         let (connection, guest) = match target {
             TargetSpec::Local => unreachable!("this host is none of the others"),
             TargetSpec::Ssh(ssh) => (Connection::ssh(ssh)?, None),
             TargetSpec::Guest(spec) => {
-                let (connection, guest) = booted(spec, needs, choices)?;
+                let (connection, guest) = booted(spec, needs, choices, alone)?;
                 (connection, Some(guest))
             }
         };
         let mut host = Self { connection, guest, notes: Vec::new() };
         match Self::introduce(&host.connection, begin) {
+            // Clocks in virtual time are set to a moment of their own.
+            Ok(_) if alone.is_some() => Ok(host),
             Ok(notes) => {
                 host.notes = notes;
                 Ok(host)
@@ -351,6 +290,13 @@ impl Host {
             Err(Introduction::Wire(error)) => Err(host.lost("hello", &error).into()),
             Err(Introduction::Target(error)) => Err(error.into()),
         }
+    }
+
+    /// Lets it end.
+    fn end(self) {
+        // One that is gone has ended.
+        let _ = self.connection.wire().send(&ToTarget::End);
+        self.connection.close(ENDING);
     }
 
     fn lost(self, request: &str, error: &WireError) -> TargetError {
@@ -509,12 +455,18 @@ struct Given {
     study: String,
     planned: PlannedTrial,
     spec: serde_json::Value,
+    /// When it began here, where the clock there says nothing of it.
+    started: Option<String>,
+    /// This host's identity, for guests, which have none of their own.
+    host: Option<String>,
 }
 
 impl Given {
     fn of(asked: &TrialRequest) -> Self {
         let spec = serde_json::to_value(&asked.spec).unwrap_or_default();
-        Self { study: asked.study.clone(), planned: asked.planned.clone(), spec }
+        let started = asked.spec.target.is_virtual().then(time::now_rfc3339);
+        let host = matches!(asked.spec.target, TargetSpec::Guest(_)).then(facts::own_identity);
+        Self { study: asked.study.clone(), planned: asked.planned.clone(), spec, started, host }
     }
 
     fn restored(&self, record: TrialRecord, complete: bool) -> TrialRecord {
@@ -528,6 +480,11 @@ impl Given {
             repeat,
             seed,
             spec: self.spec.clone(),
+            started: self.started.clone().unwrap_or(record.started),
+            host: HostFacts {
+                identity: self.host.clone().unwrap_or(record.host.identity.clone()),
+                ..record.host
+            },
             status: if complete { TrialStatus::Complete } else { TrialStatus::Failed },
             ..record
         }

@@ -14,14 +14,15 @@ use std::time::Duration;
 use fsage_engine::frame::{Frame, FrameError, FrameKind};
 use fsage_engine::host::mount;
 use fsage_model::cause::in_one_line;
+use fsage_model::record::TrialRecord;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::message::{Begin, Failed, FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
+use super::message::{Batch, Begin, Failed, FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
 use crate::filesystem::Registry;
 use crate::lease::{Journal, StoreOutcome, clean_stores};
 use crate::run::error::TrialError;
 use crate::run::interrupt::Interrupt;
-use crate::run::observer::{RunEvent, RunObserver};
+use crate::run::observer::{Quiet, RunEvent, RunObserver};
 use crate::run::trial::{Lab, Start};
 use crate::run::{RunError, clean_left_over};
 use crate::store::{Lock, NewFile, RECORD, TrialFolder};
@@ -49,6 +50,19 @@ pub fn serve(
     input: impl Read + Send + 'static,
     output: Box<dyn Write + Send>,
 ) -> Result<(), RunError> {
+    serve_after(root, input, output, None)
+}
+
+/// The same by one that has done a trial before it speaks.
+///
+/// # Errors
+/// As [`serve`].
+pub(crate) fn serve_after(
+    root: &Path,
+    input: impl Read + Send + 'static,
+    output: Box<dyn Write + Send>,
+    done: Option<Done>,
+) -> Result<(), RunError> {
     let failed = |source| RunError::Serve { root: root.to_owned(), source };
     let named = root.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PLACE));
     if !named {
@@ -58,7 +72,7 @@ pub fn serve(
     let root = &root.canonicalize().map_err(failed)?;
     let lock = Lock::take(root);
     let outcome = match &lock {
-        Ok(_) => listen(root, input, output),
+        Ok(_) => listen(root, input, output, done),
         Err(_) => Ok(()),
     };
     let removed = remove(root).map_err(failed);
@@ -70,12 +84,74 @@ fn listen(
     root: &Path,
     input: impl Read + Send + 'static,
     mut output: Box<dyn Write + Send>,
+    done: Option<Done>,
 ) -> Result<(), RunError> {
     let failed = |source| RunError::Serve { root: root.to_owned(), source };
     let interrupt = Interrupt::listen()?;
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(failed)?;
     let wire = Wire::over(output, input, watch()).map_err(failed)?;
-    Server { root, wire: &wire, interrupt: &interrupt }.run()
+    Server { root, wire: &wire, interrupt: &interrupt }.run(done)
+}
+
+/// A trial that is over.
+pub(crate) struct Done {
+    id: String,
+    made: Result<Made, String>,
+}
+
+/// What a trial left.
+struct Made {
+    folder: TrialFolder,
+    record: TrialRecord,
+    error: Option<TrialError>,
+}
+
+/// Does the trial in `bytes`, a [`Batch`], in the folder `root`, without a word to anybody.
+///
+/// # Errors
+/// It is no such thing, or leases cannot be kept.
+pub(crate) fn batch(root: &Path, bytes: &[u8]) -> Result<Done, RunError> {
+    let Batch { begin, trial } = serde_json::from_slice(bytes)
+        .map_err(|error| RunError::Serve { root: root.to_owned(), source: error.into() })?;
+    let start = Target::local;
+    let start: &Start<'_> = &start;
+    let interrupt = Interrupt::listen()?;
+    let mut lab = lab(root, &begin, start, &interrupt)?;
+    let done = one(&mut lab, root, trial, &mut Quiet)?;
+    clean_left_over(&mut lab, "a trial", &mut Quiet)?;
+    Ok(done)
+}
+
+/// What does the trials.
+fn lab<'a>(
+    root: &Path,
+    begin: &Begin,
+    start: &'a Start<'a>,
+    interrupt: &Interrupt,
+) -> Result<Lab<'a>, RunError> {
+    let (journal, consent) = (Journal::open(root)?, EraseConsent::parse(&begin.erase));
+    let mut lab = Lab::new(root.to_owned(), consent, start, journal, interrupt.of_lane(0));
+    lab.on_host = begin.on_host;
+    Ok(lab)
+}
+
+/// Does one trial.
+fn one(
+    lab: &mut Lab<'_>,
+    root: &Path,
+    asked: TrialRequest,
+    observer: &mut dyn RunObserver,
+) -> Result<Done, RunError> {
+    let TrialRequest { study, planned, factors, spec } = asked;
+    let id = planned.id.clone();
+    let file_system = match Registry::new(&spec.driver).resolve(&spec.file_system) {
+        Ok(file_system) => file_system,
+        Err(error) => return Ok(Done { id, made: Err(in_one_line(&error)) }),
+    };
+    let cell = Cell { factors, spec, file_system };
+    let mut folder = TrialFolder::begin(root, &id)?;
+    let (record, error) = lab.trial(&study, &planned, &cell, &mut folder, observer);
+    Ok(Done { id, made: Ok(Made { folder, record, error }) })
 }
 
 /// Ends the trial that runs as a signal would.
@@ -103,7 +179,7 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    fn run(&self) -> Result<(), RunError> {
+    fn run(&self, done: Option<Done>) -> Result<(), RunError> {
         let hello =
             FromTarget::Hello { version: VERSION, program: identity::program(), now_s: time::now_seconds() };
         self.say(&hello)?;
@@ -125,21 +201,24 @@ impl Server<'_> {
         self.settle();
         let start = Target::local;
         let start: &Start<'_> = &start;
-        let journal = Journal::open(self.root)?;
-        let consent = EraseConsent::parse(&begin.erase);
-        let interrupt = self.interrupt.of_lane(0);
-        let mut lab = Lab::new(self.root.to_owned(), consent, start, journal, interrupt);
-        lab.on_host = begin.on_host;
-        let outcome = self.trials(&mut lab);
+        let mut lab = lab(self.root, &begin, start, self.interrupt)?;
+        let outcome = self.trials(&mut lab, done);
         // Agents that were lost while they released: once more. Nobody listens for what is said of it.
-        clean_left_over(&mut lab, "a trial", &mut crate::run::Quiet)?;
+        clean_left_over(&mut lab, "a trial", &mut Quiet)?;
         outcome
     }
 
-    fn trials(&self, lab: &mut Lab<'_>) -> Result<(), RunError> {
+    fn trials(&self, lab: &mut Lab<'_>, mut done: Option<Done>) -> Result<(), RunError> {
         while let Some(asked) = self.next()? {
             match asked {
-                ToTarget::Trial(asked) => self.trial(lab, *asked)?,
+                ToTarget::Trial(asked) => {
+                    let known = done.take_if(|done| done.id == asked.planned.id);
+                    let done = match known {
+                        Some(done) => done,
+                        None => one(lab, self.root, *asked, &mut Telling(self))?,
+                    };
+                    self.send(done)?;
+                }
                 ToTarget::End => return Ok(()),
                 ToTarget::Program { .. } | ToTarget::Begin(_) | ToTarget::Interrupt => {}
             }
@@ -193,17 +272,13 @@ impl Server<'_> {
         std::fs::set_permissions(&path, Permissions::from_mode(0o700)).map_err(source)
     }
 
-    /// Does a trial, and sends what it made.
-    fn trial(&self, lab: &mut Lab<'_>, asked: TrialRequest) -> Result<(), RunError> {
-        let TrialRequest { study, planned, factors, spec } = asked;
-        let file_system = match Registry::new(&spec.driver).resolve(&spec.file_system) {
-            Ok(file_system) => file_system,
-            Err(error) => return self.say(&FromTarget::Refused { message: in_one_line(&error) }),
+    /// Sends what a trial made.
+    fn send(&self, done: Done) -> Result<(), RunError> {
+        let Done { id, made } = done;
+        let Made { mut folder, record, error } = match made {
+            Ok(made) => made,
+            Err(message) => return self.say(&FromTarget::Refused { message }),
         };
-        let cell = Cell { factors, spec, file_system };
-        let mut folder = TrialFolder::begin(self.root, &planned.id)?;
-        let mut telling = Telling(self);
-        let (record, error) = lab.trial(&study, &planned, &cell, &mut folder, &mut telling);
         self.settle();
         if self.wire.is_gone() {
             // Nobody reads it; a write could wait for as long as the network gives nothing up.
@@ -216,10 +291,10 @@ impl Server<'_> {
         self.file(RECORD, &mut bytes.as_slice())?;
         self.say(&FromTarget::Places { volumes: folder.places().to_vec() })?;
         drop(folder);
-        let place = self.root.join("trials").join(&planned.id);
+        let place = self.root.join("trials").join(&id);
         std::fs::remove_dir_all(&place).map_err(|source| RunError::Serve { root: place, source })?;
         self.settle();
-        self.say(&FromTarget::Over { outcome: outcome(error, &planned.id) })
+        self.say(&FromTarget::Over { outcome: outcome(error, &id) })
     }
 
     /// Writes out what was written here, so that no trial pays for what came before it.

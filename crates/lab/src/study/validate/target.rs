@@ -1,6 +1,6 @@
 //! What a study says of the host that its trials run on: these words become arguments of `ssh`.
 
-use fsage_model::study::{GuestSpec, SshSpec, StudySpec, TargetSpec};
+use fsage_model::study::{GuestSpec, GuestTime, SshSpec, StudySpec, TargetSpec};
 
 use super::Checker;
 use crate::study::schema::Problem;
@@ -59,6 +59,10 @@ fn of_guest(check: &mut Checker, guest: &GuestSpec) {
     });
     check.require((1..=MOST_CPUS).contains(&guest.cpus), "cpus", || {
         format!("{} processors: 1 to {MOST_CPUS}", guest.cpus)
+    });
+    check.require(guest.time == GuestTime::Host || guest.cpus == 1, "cpus", || {
+        "a guest in virtual time has one processor: the order of the instructions of several is not fixed"
+            .to_owned()
     });
 }
 

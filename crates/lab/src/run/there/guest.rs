@@ -1,0 +1,131 @@
+//! Guests of a run: what they need, and how they are started.
+
+use std::time::Duration;
+
+use fsage_model::study::{GuestSpec, StageSpec};
+
+use crate::guest::{self, Guest, GuestError, Needs, Processor};
+use crate::run::RunError;
+use crate::run::error::TrialError;
+use crate::study::Cell;
+use crate::target::{Connection, Patience, TargetError};
+
+/// Why another host, or a guest, is not there.
+#[derive(Debug)]
+pub(super) enum HostError {
+    Target(TargetError),
+    Guest(GuestError),
+}
+
+impl HostError {
+    pub(super) fn of_run(self) -> RunError {
+        match self {
+            Self::Target(error) => RunError::There(error),
+            Self::Guest(error) => RunError::Guest(error),
+        }
+    }
+}
+
+impl From<HostError> for TrialError {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Target(error) => error.into(),
+            HostError::Guest(error) => Self::Guest(Box::new(error)),
+        }
+    }
+}
+
+impl From<TargetError> for HostError {
+    fn from(error: TargetError) -> Self {
+        Self::Target(error)
+    }
+}
+
+impl From<GuestError> for HostError {
+    fn from(error: GuestError) -> Self {
+        Self::Guest(error)
+    }
+}
+
+/// How long a guest may take that does its trial before it speaks.
+const BATCH: Duration = Duration::from_secs(12 * 3600);
+
+/// A trial that is packed with its guest, which does it before it speaks: nothing that comes from this host changes its times.
+pub(super) struct Alone<'a> {
+    /// What the guest is to do.
+    pub(super) batch: Vec<u8>,
+    /// Whether nobody waits for it any more.
+    pub(super) is_given_up: &'a dyn Fn() -> bool,
+}
+
+/// A guest, by the first kind of processor that starts it.
+pub(super) fn booted(
+    spec: &GuestSpec,
+    needs: &Needs,
+    choices: &[Processor],
+    alone: Option<&Alone<'_>>,
+) -> Result<(Connection, (Guest, Processor)), HostError> {
+    let mut failed: Vec<Processor> = Vec::new();
+    let mut choices = choices.iter().copied().peekable();
+    loop {
+        let processor = choices.next().unwrap_or(Processor::Emulated);
+        let guest = guest::prepare(spec, needs, processor, alone.map(|alone| &*alone.batch))?;
+        let (program, arguments) = (guest.program.clone(), guest.arguments.clone());
+        let patience = match alone {
+            Some(alone) => Patience { longest: BATCH, is_given_up: alone.is_given_up },
+            None => Patience { longest: processor.boots_within(), is_given_up: &|| false },
+        };
+        match Connection::guest(program, arguments, guest.name.clone(), patience) {
+            Ok(connection) => {
+                // The same guest starts by another one: it was the processor's fault.
+                failed.into_iter().for_each(Processor::failed);
+                return Ok((connection, (guest, processor)));
+            }
+            Err(TargetError::Unreachable { .. }) if choices.peek().is_some() => failed.push(processor),
+            Err(error) => return Err(with_console(error, &guest).into()),
+        }
+    }
+}
+
+/// Whether there can be such a guest, which is packed and not started.
+pub(super) fn check(spec: &GuestSpec, needs: &Needs) -> Result<(), HostError> {
+    guest::prepare(spec, needs, Processor::Emulated, None)?;
+    Ok(())
+}
+
+/// An error with what the guest's kernel wrote to its console.
+fn with_console(error: TargetError, guest: &Guest) -> TargetError {
+    match error {
+        TargetError::Unreachable { host, said } => {
+            let said = [said, guest.console()].join("\n").trim().to_owned();
+            TargetError::Unreachable { host, said }
+        }
+        other => other,
+    }
+}
+
+/// Adds what the trials of a cell need in a guest.
+pub(super) fn add_needs(needs: &mut Needs, cell: &Cell) {
+    let kind = match cell.file_system.mount_type() {
+        // One module has all three.
+        "ext2" | "ext3" => "ext4",
+        // Every guest has that one.
+        other if other.starts_with("fuse") => "fuse",
+        other => other,
+    };
+    if !cell.file_system.is_bare() {
+        needs.modules.insert(kind.to_owned());
+    }
+    needs.programs.extend(cell.file_system.programs());
+    // What else this host has: a stage that lacks one says so.
+    for stage in cell.spec.stages() {
+        let names: &[&str] = match stage {
+            StageSpec::Fio(_) | StageSpec::Precondition(_) | StageSpec::Measure(_) => &["fio"],
+            StageSpec::Lockstep(_) => &["fio"],
+            StageSpec::PowerCuts(_) => &["sqlite3"],
+            StageSpec::Remedy(_) => &["e4defrag", "xfs_fsr", "btrfs", "fstrim"],
+            StageSpec::Age(_) | StageSpec::Copy(_) | StageSpec::Image(_) => &[],
+        };
+        needs.optional_programs.extend(names.iter().map(|name| (*name).to_owned()));
+    }
+}
