@@ -1,16 +1,19 @@
 //! The first process of a guest: mounts, loads modules, and serves trials on the serial port.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fsage_model::escape;
+use fsage_sys::entropy;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 
 use crate::guest::{BATCH, GuestError, MODULES_FOLDER, PORT};
-use crate::run::{RunError, batch, serve_after};
+use crate::run::{RunError, RunEvent, RunObserver, batch, serve_after};
 
 /// File systems of the kernel's own: type and place.
 const MOUNTS: [(&str, &str); 7] = [
@@ -73,7 +76,12 @@ fn work() -> Result<(), GuestError> {
         Ok(bytes) => {
             // Not the port yet, so that nothing of the host's interrupts the trial.
             load(|name| !name.contains("virtio"))?;
-            Some(batch(place, &bytes).map_err(trials)?)
+            // Its processor has no random numbers, and where each run is the same, waiting for chance is for ever.
+            let random = File::options().write(true).open("/dev/random");
+            let random = random.map_err(|error| failed("open /dev/random", error))?;
+            entropy::seed(random.as_fd(), [42; entropy::SEED])
+                .map_err(|error| failed("seed random numbers", io::Error::other(error.to_string())))?;
+            Some(batch(place, &bytes, &mut Console).map_err(trials)?)
         }
         Err(_) => None,
     };
@@ -85,6 +93,22 @@ fn work() -> Result<(), GuestError> {
     let output = input.try_clone().map_err(|error| failed("use the port", error))?;
     let input = BufReader::with_capacity(256 << 10, input);
     serve_after(place, input, Box::new(BufWriter::new(output)), done).map_err(trials)
+}
+
+/// Writes the steps of a trial to the kernel's console, which waits for each byte: it takes as many instructions each time.
+struct Console;
+
+impl RunObserver for Console {
+    fn event(&mut self, event: RunEvent) {
+        let line = match event {
+            RunEvent::Step { name, detail } => format!("fsage: {name} {detail}"),
+            RunEvent::Note { text } => format!("fsage: {text}"),
+            _ => return,
+        };
+        // Only who looks for why a guest hangs reads it.
+        let console = File::options().write(true).open("/dev/console");
+        let _ = console.and_then(|mut console| writeln!(console, "{}", escape::line(line.trim_end())));
+    }
 }
 
 /// Loads the modules that `is_wanted` names, in the order of their names.

@@ -11,6 +11,7 @@ mod bytes;
 pub mod clock;
 mod close;
 pub mod cpu;
+pub mod entropy;
 pub mod errno;
 mod error;
 pub mod fiemap;

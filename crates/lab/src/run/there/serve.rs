@@ -106,18 +106,18 @@ struct Made {
     error: Option<TrialError>,
 }
 
-/// Does the trial in `bytes`, a [`Batch`], in the folder `root`, without a word to anybody.
+/// Does the trial in `bytes`, a [`Batch`], in the folder `root`, without a word to anybody but `observer`.
 ///
 /// # Errors
 /// It is no such thing, or leases cannot be kept.
-pub(crate) fn batch(root: &Path, bytes: &[u8]) -> Result<Done, RunError> {
+pub(crate) fn batch(root: &Path, bytes: &[u8], observer: &mut dyn RunObserver) -> Result<Done, RunError> {
     let Batch { begin, trial } = serde_json::from_slice(bytes)
         .map_err(|error| RunError::Serve { root: root.to_owned(), source: error.into() })?;
     let start = Target::local;
     let start: &Start<'_> = &start;
     let interrupt = Interrupt::listen()?;
     let mut lab = lab(root, &begin, start, &interrupt)?;
-    let done = one(&mut lab, root, trial, &mut Quiet)?;
+    let done = one(&mut lab, root, trial, observer)?;
     clean_left_over(&mut lab, "a trial", &mut Quiet)?;
     Ok(done)
 }
