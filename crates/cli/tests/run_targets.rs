@@ -145,6 +145,7 @@ impl Rig {
         let ended = run.try_wait().unwrap().is_some();
         match &self.place {
             Place::Cluster(cluster) if ended => {
+                cluster.tend();
                 let asked = cluster.slurm(&["squeue", "--noheader"]);
                 asked.status.success() && asked.stdout.is_empty()
             }

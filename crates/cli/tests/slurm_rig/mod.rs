@@ -129,6 +129,27 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim().to_owned()).collect()
     }
 
+    /// What whoever looks after a cluster does: lets nodes that were taken for dead, and tasks that Slurm holds since it could
+    /// not start them, go on.
+    pub fn tend(&self) {
+        for line in self.queue("%i|%r") {
+            if let Some((task, reason)) = line.split_once('|')
+                && reason.to_lowercase().contains("held")
+            {
+                // It may have gone on by itself.
+                let _ = self.slurm(&["scontrol", "release", task]);
+            }
+        }
+        let output = self.slurm(&["sinfo", "--noheader", "--Node", "--format=%N|%T"]);
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            if let Some((node, state)) = line.trim().split_once('|')
+                && state.starts_with("down")
+            {
+                let _ = self.slurm(&["scontrol", "update", &format!("nodename={node}"), "state=resume"]);
+            }
+        }
+    }
+
     fn idle(&self) -> usize {
         let output = self.slurm(&["sinfo", "--noheader", "--Node", "--format=%T"]);
         String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.trim() == "idle").count()
@@ -137,6 +158,7 @@ impl Cluster {
     /// Waits until no task is in the queue.
     pub fn drained(&self) {
         self.wait("the tasks", |cluster| {
+            cluster.tend();
             let output = cluster.slurm(&["squeue", "--noheader"]);
             output.status.success() && output.stdout.is_empty()
         });
@@ -157,12 +179,14 @@ impl Cluster {
 
     /// The end of what the daemons logged.
     fn words(&self) -> String {
+        let queue = self.queue("%i|%T|%N|%r");
         let log = |name: &str| {
             let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
             let lines: Vec<&str> = text.lines().rev().take(20).collect();
             lines.into_iter().rev().collect::<Vec<_>>().join("\n")
         };
-        ["slurmctld.log", "slurmd-n1.log", "slurmd-n2.log"].map(log).join("\n")
+        let logs = ["slurmctld.log", "slurmd-n1.log", "slurmd-n2.log"].map(log).join("\n");
+        format!("{queue:?}\n{logs}")
     }
 }
 
