@@ -17,7 +17,7 @@ use fsage_model::quantity::share;
 use fsage_model::reading::{Note, Records, StudyFacts};
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
 use fsage_model::study::{CONTROL, DeviceClass};
-use fsage_model::warning::Warning;
+use fsage_model::warning::{Warning, WarningKind};
 use fsage_model::wear::StageWear;
 use serde_json::Value;
 
@@ -362,6 +362,10 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         platform: platform(&file.host),
         ..Evidence::default()
     };
+    if evidence.is_virtual() {
+        // There the processor's work is what is measured.
+        evidence.doubts.retain(|doubt| doubt.kind != WarningKind::CpuBound);
+    }
     for metric in &metrics {
         let series = Series {
             unit: metric.unit.clone(),

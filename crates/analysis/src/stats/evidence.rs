@@ -217,6 +217,12 @@ impl Evidence {
         text("volume.kind") == Some("disk") && text("volume.time") != Some("real")
     }
 
+    /// Whether its clock counted the instructions of a guest.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        look_up(&self.spec, "target.time").and_then(Value::as_str) == Some("virtual")
+    }
+
     /// Whether two trials ran on two hosts, though nobody asked for that by a factor: what they differ by may be the hosts'
     /// difference. Hosts that are not known are one, and in model time those are that have the same kernel, programs,
     /// memory and processors.

@@ -12,7 +12,6 @@ use crate::report::factor;
 use crate::report::text::{grouped, whole_bytes};
 use crate::report::view::{Trial, View};
 use crate::stats::Evidence;
-use crate::stats::evidence::look_up;
 
 pub(super) const SECTION: Section = Section { id: "setup", title: "Setup", script: "", render };
 
@@ -133,8 +132,7 @@ fn differing(view: &View) -> Option<String> {
 
 /// What the clocks of guests count, where that is not time.
 fn virtual_time(view: &View) -> String {
-    let is_virtual =
-        |trial: &&Evidence| look_up(&trial.spec, "target.time").and_then(Value::as_str) == Some("virtual");
+    let is_virtual = |trial: &&Evidence| trial.is_virtual();
     let (some, all) = (view.evidence.iter().filter(is_virtual).count(), view.evidence.len());
     match some {
         0 => String::new(),
