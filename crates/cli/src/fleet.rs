@@ -12,7 +12,7 @@ use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use serde_json::json;
 
-use super::run::digests;
+use super::digest::digests;
 use super::terminal::Terminal;
 use super::text;
 

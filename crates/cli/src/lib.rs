@@ -11,6 +11,7 @@ pub mod compare;
 pub mod completions;
 pub mod crash;
 pub mod device;
+mod digest;
 pub mod disk;
 pub mod doctor;
 pub mod explain;

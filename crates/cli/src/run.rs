@@ -10,6 +10,7 @@ use fsage_model::problem::Problem;
 use fsage_model::quantity::as_f64;
 use serde::Serialize;
 
+use super::digest::digests;
 use super::fleet::{self, FleetArgs};
 use super::foresight;
 use super::progress::Progress;
@@ -17,7 +18,7 @@ use super::terminal::Terminal;
 use super::text;
 use fsage_analysis::report::answer::Answer;
 use fsage_analysis::report::{ReportOptions, answer};
-use fsage_lab::run::{DigestGroup, RunEvent, RunObserver, RunOptions, RunSummary, TrialState, run_study};
+use fsage_lab::run::{RunEvent, RunObserver, RunOptions, RunSummary, TrialState, run_study};
 use fsage_lab::store::Reader;
 use fsage_lab::study::Study;
 
@@ -324,37 +325,10 @@ fn answered(answer: &Answer, terminal: &Terminal) -> String {
     text
 }
 
-/// Groups that agree are listed one by one up to this number.
-const LISTED: usize = 3;
-
-/// Whether the same seed left the same logical tree on every file system.
-pub(crate) fn digests(groups: &[DigestGroup], terminal: &Terminal) -> String {
-    if groups.is_empty() {
-        return String::new();
-    }
-    let agreeing = groups.iter().filter(|g| g.agree).count();
-    let mut text =
-        format!("\n  Same operations, same logical tree: {agreeing} of {} groups agree.\n", groups.len());
-    for group in groups.iter().filter(|group| !group.agree || groups.len() <= LISTED) {
-        let mark =
-            if group.agree { terminal.paint("32", "same") } else { terminal.paint("1;31", "DIFFERENT") };
-        let cell = if group.cell.is_empty() { String::new() } else { format!("{}, ", group.cell) };
-        let names: Vec<&str> = group.digests.keys().map(String::as_str).collect();
-        let line = format!("{cell}{}: {}", group.stage, names.join(", "));
-        let _ = writeln!(text, "    {mark}  {}", escape::line(&line));
-        if group.agree {
-            continue;
-        }
-        for (file_system, digest) in &group.digests {
-            let _ = writeln!(text, "          {:<8} {}", escape::line(file_system), escape::line(digest));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use fsage_analysis::report::answer::{VerdictCount, WarningCount};
+    use fsage_lab::run::DigestGroup;
 
     use super::*;
     use crate::terminal::ColorChoice;

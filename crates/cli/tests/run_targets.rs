@@ -314,7 +314,9 @@ fn whoever_is_killed_nothing_is_left_and_the_study_resumes_to_the_same_trees() {
     for rig in &mut rigs[1..] {
         let mut struck: BTreeMap<String, u64> = BTreeMap::new();
         let mut run = rig.start(&set);
+        let deadline = Instant::now() + Duration::from_secs(300 + 60 * kills);
         while struck.values().sum::<u64>() < kills.div_ceil(others) {
+            assert!(Instant::now() < deadline, "{}: only {struck:?}", rig.name);
             std::thread::sleep(Duration::from_millis(50 + dice.below(1500)));
             if rig.is_over(&mut run) {
                 if rig.is_complete() {

@@ -14,6 +14,7 @@ use fsage_model::warning::WarningKind;
 use serde_json::Value;
 
 use super::CompareError;
+use crate::stats::evidence::look_up;
 use crate::stats::{Evidence, Series, tree};
 
 /// One side.
@@ -53,6 +54,8 @@ fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
     let mut facts = vec![
         ("host".to_owned(), host.identity.clone()),
         ("kernel".to_owned(), host.kernel.clone()),
+        ("what guests are made of".to_owned(), host.features.get("guest").cloned().unwrap_or_default()),
+        ("clock".to_owned(), clock(&record.spec).to_owned()),
         ("CPU".to_owned(), host.cpu_model.clone()),
         ("CPUs".to_owned(), if host.cpus > 0 { host.cpus.to_string() } else { String::new() }),
         (
@@ -71,6 +74,12 @@ fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
     facts.extend(tools.map(|(name, version)| (name.clone(), version.clone())));
     facts.retain(|(_, value)| !value.is_empty());
     facts
+}
+
+/// Whether the clock was a guest's that counts instructions.
+fn clock(spec: &Value) -> &'static str {
+    let time = look_up(spec, "target.time").and_then(Value::as_str);
+    if time == Some("virtual") { "virtual" } else { "real" }
 }
 
 /// Whether the device was preconditioned, and came to its steady state.

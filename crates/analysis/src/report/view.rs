@@ -346,16 +346,14 @@ fn platform(host: &HostFacts) -> String {
     format!("{kernel}, {cpus} processors, {memory} GiB, {}", tools.join(", "))
 }
 
-fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
-    let TrialRecord { id, factors, repeat, spec, stages, metrics, .. } = file;
-    let kind = factors.get(factor::FILE_SYSTEM).or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM));
-    let file_system = kind.and_then(Value::as_str).unwrap_or("file system").to_owned();
+/// What of a trial is compared, but for what follows from its ageing stages.
+fn evidence_of(file: &TrialRecord) -> Evidence {
     let mut evidence = Evidence {
-        factors: factors.clone(),
-        spec,
-        repeat,
-        doubts: doubt::of_trial(&stages, &file.warnings),
-        tree: tree::measured(stages.iter().map(StageRecord::tree)),
+        factors: file.factors.clone(),
+        spec: file.spec.clone(),
+        repeat: file.repeat,
+        doubts: doubt::of_trial(&file.stages, &file.warnings),
+        tree: tree::measured(file.stages.iter().map(StageRecord::tree)),
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
         class: class_of(&file.device),
         host: file.host.identity.clone(),
@@ -366,7 +364,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         // There the processor's work is what is measured.
         evidence.doubts.retain(|doubt| doubt.kind != WarningKind::CpuBound);
     }
-    for metric in &metrics {
+    for metric in &file.metrics {
         let series = Series {
             unit: metric.unit.clone(),
             larger_is_worse: metric.larger_is_worse,
@@ -378,6 +376,14 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         };
         evidence.metrics.insert(metric.name.clone(), series);
     }
+    evidence
+}
+
+fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
+    let mut evidence = evidence_of(&file);
+    let TrialRecord { id, factors, repeat, stages, .. } = file;
+    let kind = factors.get(factor::FILE_SYSTEM).or_else(|| evidence.factor(factor::FILE_SYSTEM));
+    let file_system = kind.and_then(Value::as_str).unwrap_or("file system").to_owned();
     // What a copy was made of is shown with the trial that measured it.
     let copied = stages.iter().any(|stage| matches!(stage, StageRecord::Copy { .. }));
     let disk = disk_parts(&stages, copied);

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use fsage_model::measure::Work;
 use fsage_model::metric;
-use fsage_model::study::DeviceClass;
+use fsage_model::study::{DeviceClass, TargetSpec};
 use serde_json::Value;
 
 use super::estimator::{self, More, Pair};
@@ -465,11 +465,12 @@ pub fn is_of_target(path: &str) -> bool {
     path == TARGET || path.strip_prefix(TARGET).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// A factor's value; of a target its host or kernel.
+/// A factor's value; of a target what it is called.
 fn in_words(value: &Value) -> String {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let target = ["host", "kernel", "kind"].into_iter().find_map(|key| value.get(key).and_then(text));
-    text(value).or(target).unwrap_or_else(|| value.to_string())
+    let target = || serde_json::from_value::<TargetSpec>(value.clone()).ok();
+    let local = || value.get("kind").and_then(Value::as_str).map(str::to_owned);
+    let text = value.as_str().map(str::to_owned);
+    text.or_else(|| target()?.name()).or_else(local).unwrap_or_else(|| value.to_string())
 }
 
 /// The cell of a trial's factors without those that are compared or make no difference.

@@ -41,7 +41,7 @@ impl Cluster {
     /// `None`, and a word why, where a program is missing.
     pub fn new() -> Option<Self> {
         if let Some((_, package)) = PROGRAMS.iter().find(|(program, _)| !Path::new(program).is_file()) {
-            skip(&format!("no Slurm: install {package}"));
+            skip(format!("no Slurm: install {package}"));
             return None;
         }
         let scratch = Scratch::new();

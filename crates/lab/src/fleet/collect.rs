@@ -43,6 +43,31 @@ pub struct Collected {
     pub notes: Vec<String>,
 }
 
+/// What is to be said of a store whose fleet is over and removed.
+fn collected_before(root: PathBuf) -> Result<Collected, FleetError> {
+    let none = |root: &Path| FleetError::NoFleet { store: root.to_owned() };
+    let store = Store::open(&root).map_err(|_| none(&root))?;
+    let (trials, complete) = (store.plan().trials.len(), store.complete_trials().0.len());
+    if complete < trials {
+        return Err(none(&root));
+    }
+    let study = store.plan().study.name.clone();
+    let (failed, digest_groups, notes) = (BTreeMap::new(), digest_groups(&store.trials()), Vec::new());
+    let (queued, removed) = (None, true);
+    Ok(Collected {
+        study,
+        store: root,
+        trials,
+        complete,
+        taken: 0,
+        failed,
+        digest_groups,
+        queued,
+        removed,
+        notes,
+    })
+}
+
 /// What was taken over.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
@@ -56,7 +81,10 @@ pub(super) struct Taken {
 /// The store was not given to a fleet, is in use, or cannot be written to.
 pub fn collect(store: &Path) -> Result<Collected, FleetError> {
     let root = absolute(store)?;
-    let record = last(&root)?;
+    let record = match last(&root) {
+        Err(FleetError::NoFleet { .. }) => return collected_before(root),
+        other => other?,
+    };
     let plan = Store::open(&root)?.plan().clone();
     let path = root.join("study.toml");
     let text = input::read_below(&root, Path::new("study.toml"), RECORD_LIMIT)
@@ -135,14 +163,12 @@ fn take_task(
     for id in ids {
         let has = status_of(root, id);
         let from_best = whole.filter(|best| status_of(best, id) == Some(TrialStatus::Complete));
-        let candidates: Vec<&PathBuf> = match (from_best, has) {
-            (Some(best), _) => vec![best],
-            (None, Some(TrialStatus::Complete)) => continue,
-            (None, _) => {
-                let complete = |store: &&PathBuf| status_of(store, id) == Some(TrialStatus::Complete);
-                sources.iter().filter(complete).collect()
-            }
-        };
+        if from_best.is_none() && has == Some(TrialStatus::Complete) {
+            continue;
+        }
+        // The best is the first of them.
+        let complete = |store: &&PathBuf| status_of(store, id) == Some(TrialStatus::Complete);
+        let candidates: Vec<&PathBuf> = sources.iter().filter(complete).collect();
         if take_first(&candidates, id, root, taken)? {
             taken.trials += 1;
             continue;

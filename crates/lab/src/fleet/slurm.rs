@@ -18,32 +18,45 @@ const WARNED_S: u32 = 120;
 const VARIABLES: [&str; 7] =
     ["PATH", "HOME", "SLURM_CONF", "FSAGE_RUNTIME_DIR", "FSAGE_CACHE_DIR", "SUDO_UID", "SUDO_GID"];
 
-/// Options of sbatch that are set here, long and short.
-const OWN: [&str; 16] = [
+/// Options of sbatch that are set here, or after which it submits nothing, or not as this user.
+const OWN: [&str; 24] = [
     "--array",
-    "-a",
     "--job-name",
-    "-J",
     "--chdir",
-    "-D",
     "--output",
-    "-o",
     "--export",
     "--export-file",
     "--clusters",
-    "-M",
     "--wrap",
     "--requeue",
     "--no-requeue",
     "--parsable",
+    "--wait",
+    "--test-only",
+    "--help",
+    "--usage",
+    "--version",
+    "--uid",
+    "--gid",
+    "--oversubscribe",
+    "--exclusive",
+    "--mem",
+    "--propagate",
+    "--signal",
+    "--open-mode",
 ];
 
-/// Whether an option of the user's would change what tasks are found by.
+/// The same by their letters.
+const LETTERS: &str = "aJDoMWhVs";
+
+/// Whether an option of the user's would change what tasks are found by, or how they run.
 pub(super) fn is_own(option: &str) -> bool {
-    let short = |own: &str| !own.starts_with("--") && option.starts_with(own) && !option.starts_with("--");
-    let long = option.split('=').next().unwrap_or(option);
-    let plain = option.starts_with('-') && !option.contains(char::is_control);
-    !plain || OWN.iter().any(|own| *own == long || short(own))
+    let plain = option.len() > 1 && option.starts_with('-') && !option.contains(char::is_control);
+    let name = option.split('=').next().unwrap_or(option);
+    // Slurm takes the beginning of a long name for it.
+    let long = name.starts_with("--") && OWN.iter().any(|own| own.starts_with(name));
+    let short = !name.starts_with("--") && name[1.min(name.len())..].starts_with(|c| LETTERS.contains(c));
+    !plain || long || short
 }
 
 /// A task that Slurm knows of.
@@ -209,7 +222,9 @@ mod tests {
         ] {
             assert!(is_own(own), "{own}");
         }
-        for free in ["--time=60", "-t60", "--constraint=nvme", "-p", "--nodelist=n1", "--array-x"] {
+        for free in
+            ["--time=60", "-t60", "--constraint=nvme", "-p", "--nodelist=n1", "--array-x", "--mem-per-cpu=1"]
+        {
             assert!(!is_own(free), "{free}");
         }
     }

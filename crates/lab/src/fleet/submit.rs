@@ -81,7 +81,8 @@ pub fn submit(options: &RunOptions, fleet: &FleetOptions) -> Result<Submitted, F
         name: name(&study, &root, number),
         job: None,
         submitted: time::now_rfc3339(),
-        study: place_of(&options.study),
+        // The name of a shipped one stays a name.
+        study: study.file().unwrap_or_else(|| options.study.clone()),
         preset: options.overrides().preset,
         set: options.set.clone(),
         erase: options.erase.clone(),
@@ -228,12 +229,6 @@ fn tasks(plan: &Plan, complete: &BTreeSet<String>, per_task: PerTask, alone: boo
 fn name(study: &Study, root: &Path, number: u32) -> String {
     let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     format!("fsage-{}-{}-{number}", study.spec.name, &hash[..8])
-}
-
-/// The study as nodes find it: the name of a shipped one stays a name.
-fn place_of(study: &Path) -> PathBuf {
-    let file = study.exists().then(|| std::path::absolute(study).ok()).flatten();
-    file.unwrap_or_else(|| study.to_owned())
 }
 
 fn script(record: &FleetRecord, root: &Path) -> PathBuf {

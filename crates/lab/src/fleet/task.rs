@@ -18,6 +18,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long the lock of an earlier start on this node is waited for: the file server may not know that its holder died.
 const LOCKED: Duration = Duration::from_secs(600);
 
+/// A task that waited for longer may have had too little time left.
+const WAITED: Duration = Duration::from_secs(60);
+
 /// How often a task that reaches its time limit is begun again.
 const RESTARTS: u32 = 100;
 
@@ -59,6 +62,7 @@ pub fn task(at: &TaskPlace, observer: &mut dyn RunObserver) -> Result<TaskEnd, F
     let node = node(&at.node);
     // From now on a signal is heard at the next look.
     let signals = Flags::install(&Signal::ALL).map_err(|error| RunError::Signal(error.to_string()))?;
+    let begun = Instant::now();
     let mut waiting = Waiting { signals, observer };
     // What another task measures on this node, such as one that outlived its slurmd, is not disturbed.
     let Some(_alone) = waiting.lock(&runtime::make(Path::new("fleet"))?, None)? else {
@@ -76,17 +80,19 @@ pub fn task(at: &TaskPlace, observer: &mut dyn RunObserver) -> Result<TaskEnd, F
             Err(error) => return Err(error),
         }
     };
-    let observer = waiting.observer;
+    let (observer, waited) = (waiting.observer, begun.elapsed());
     release(&place, &node, observer)?;
     if record.alone.is_none() {
         take_over(&place, &attempt, ids, observer)?;
     }
     file::write(&attempt.mark(), b"")?;
     drop(lock);
-    let summary = run_study(&record.options(at.index, attempt.path.clone()), observer)?;
-    // Everything was given back: a run that cannot says so by an error.
-    let _ = std::fs::remove_file(attempt.mark());
-    let requeued = summary.interrupted_by.is_some() && comes_back(at, &place, Some(&summary), observer)?;
+    let outcome = run_study(&record.options(at.index, attempt.path.clone()), observer);
+    unmark(&attempt, observer)?;
+    let summary = outcome?;
+    // Time that it only waited says nothing of Slurm's limit.
+    let did = (waited < WAITED).then_some(&summary);
+    let requeued = summary.interrupted_by.is_some() && comes_back(at, &place, did, observer)?;
     Ok(TaskEnd { summary: Some(summary), requeued })
 }
 
@@ -160,14 +166,20 @@ fn release(place: &Path, node: &str, observer: &mut dyn RunObserver) -> Result<(
     for left in places(root).iter().flat_map(|place| attempts(place)).filter(|it| it.node == node) {
         // One that works has it; this task's own is released by its run.
         let Ok(_lock) = Lock::take(&left.path) else { continue };
-        let report = clean_stores(std::slice::from_ref(&left.path))?;
-        if report.is_clean() {
-            let _ = std::fs::remove_file(left.mark());
-        } else {
-            let path = left.path.display();
-            let text = format!("{path} left what cannot be released: run `fsage clean {path}` on {node}");
-            observer.event(RunEvent::Note { text });
-        }
+        unmark(&left, observer)?;
+    }
+    Ok(())
+}
+
+/// Releases what a task has left of this node, and says that it has nothing there any more.
+fn unmark(attempt: &Attempt, observer: &mut dyn RunObserver) -> Result<(), FleetError> {
+    if clean_stores(std::slice::from_ref(&attempt.path))?.is_clean() {
+        // It is not there when a task ended before it had anything.
+        let _ = std::fs::remove_file(attempt.mark());
+    } else {
+        let (path, node) = (attempt.path.display(), &attempt.node);
+        let text = format!("{path} left what cannot be released: run `fsage clean {path}` on {node}");
+        observer.event(RunEvent::Note { text });
     }
     Ok(())
 }

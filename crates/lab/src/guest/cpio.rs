@@ -33,6 +33,12 @@ impl Archive {
         let _ = self.above(&path.join("x"));
     }
 
+    /// What it has so far.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The archive.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {

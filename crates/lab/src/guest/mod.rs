@@ -204,6 +204,8 @@ pub struct Guest {
     pub arguments: Vec<OsString>,
     /// What it is called.
     pub name: String,
+    /// Tells what it is made of, the trial left out: 16 hexadecimal digits of a hash of its archive, its kernel and QEMU.
+    pub build: String,
 }
 
 impl Guest {
@@ -298,7 +300,19 @@ pub fn prepare(
     }
     let program = look_up(QEMU).ok_or(GuestError::NoQemu { program: QEMU })?;
     let kernel = kernel::find(&spec.kernel)?;
-    let archive = pack(&kernel, needs, batch)?;
+    let mut archive = pack(&kernel, needs)?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(archive.bytes());
+    for path in [&kernel.image, &program] {
+        let file = File::open(path);
+        file.and_then(|mut file| std::io::copy(&mut file, &mut hasher))
+            .map_err(|source| GuestError::Read { path: path.clone(), source })?;
+    }
+    let build = hasher.finalize().to_hex()[..16].to_owned();
+    if let Some(batch) = batch {
+        archive.file(Path::new(BATCH), batch);
+    }
+    let archive = archive.finish();
     remove_left(&std::env::temp_dir());
     let folder = tempfile::Builder::new()
         .prefix(PREFIX)
@@ -311,7 +325,7 @@ pub fn prepare(
     let path = folder.path().join("initramfs");
     std::fs::write(&path, archive).map_err(|source| GuestError::Write { path: path.clone(), source })?;
     let arguments = arguments(spec, &kernel, processor, folder.path());
-    Ok(Guest { folder, _lock: lock, program, arguments, name: format!("guest {}", kernel.release) })
+    Ok(Guest { folder, _lock: lock, program, arguments, name: format!("guest {}", kernel.release), build })
 }
 
 /// Removes the folders of guests whose fsage was killed: nobody holds their locks.
@@ -337,7 +351,7 @@ fn everything(output: &mut dyn BufRead) -> Result<Vec<u8>, String> {
 }
 
 /// The kernel's first file system.
-fn pack(kernel: &Kernel, needs: &Needs, batch: Option<&[u8]>) -> Result<Vec<u8>, GuestError> {
+fn pack(kernel: &Kernel, needs: &Needs) -> Result<Archive, GuestError> {
     let mut archive = Archive::default();
     for folder in ["/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", "/var/lib", "/etc"] {
         archive.folder(Path::new(folder));
@@ -356,10 +370,7 @@ fn pack(kernel: &Kernel, needs: &Needs, batch: Option<&[u8]>) -> Result<Vec<u8>,
     let optional = needs.optional_programs.iter().filter(|name| look_up(name).is_some());
     let programs: BTreeSet<String> = needs.programs.iter().chain(optional).cloned().collect();
     program::pack(&mut archive, &programs)?;
-    if let Some(batch) = batch {
-        archive.file(Path::new(BATCH), batch);
-    }
-    Ok(archive.finish())
+    Ok(archive)
 }
 
 /// Kernel line: quiet, and ended by a panic, or when a task hangs for ten minutes.
@@ -403,7 +414,8 @@ fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &P
         Processor::Kvm => format!("{KERNEL_LINE} {INIT_LINE}"),
         Processor::Emulated => {
             let kilohertz = if is_virtual { VIRTUAL_KILOHERTZ } else { kilohertz() };
-            format!("{KERNEL_LINE} {EMULATED_LINE} tsc_early_khz={kilohertz} {INIT_LINE}")
+            let fixed = if is_virtual { "norandmaps " } else { "" };
+            format!("{KERNEL_LINE} {EMULATED_LINE} {fixed}tsc_early_khz={kilohertz} {INIT_LINE}")
         }
     };
     let text = |text: String| OsString::from(text);

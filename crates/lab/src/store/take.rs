@@ -16,8 +16,11 @@ const CHUNK: usize = 1 << 20;
 /// Files that every trial may have beside its traces, its logs and fio's.
 const FILES: [&str; 4] = ["latency.hlog", "probes.parquet", PLACES, PRICED];
 
-/// Copies trial `id` from the store at `from` to the one at `to`, its record last: until then it is not there. What an
-/// earlier attempt left there goes. The caller has the lock of `to`.
+/// Folder in which a trial is until it is whole.
+pub(super) const TAKING: &str = "taking";
+
+/// Copies trial `id` from the store at `from` to the one at `to`. It takes the place of what is there only when it is
+/// whole. The caller has the lock of `to`.
 ///
 /// # Errors
 /// A file cannot be read or written; [`StoreError::Full`] when there is no space.
@@ -29,15 +32,30 @@ pub(crate) fn take(from: &Path, id: &str, to: &Path) -> Result<(), StoreError> {
     // A folder that is a link, or of someone else, is refused.
     file::folder(from, &["trials", id])?;
     let names = TrialFolder::files_in(&directory)?;
-    drop(TrialFolder::begin(to, id)?);
-    let place = to.join("trials").join(id);
+    let work = to.join(TAKING);
+    let removed = |work: &Path| match std::fs::remove_dir_all(work) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", work, error)),
+        _ => Ok(()),
+    };
+    file::folder(to, &[TAKING])?;
+    removed(&work)?;
+    file::folder(to, &[TAKING])?;
+    drop(TrialFolder::begin(&work, id)?);
+    let place = work.join("trials").join(id);
     if names.iter().any(|name| name.starts_with(FIO)) {
         file::folder(&place, &[FIO])?;
     }
-    for name in names.iter().map(String::as_str).chain(FILES) {
+    for name in names.iter().map(String::as_str).chain(FILES).chain([RECORD]) {
         copy(&directory, name, &place)?;
     }
-    copy(&directory, RECORD, &place)
+    file::folder(to, &["trials"])?;
+    let (new, old) = (to.join("trials").join(id), work.join("old"));
+    let moved = |from: &Path, to: &Path| std::fs::rename(from, to).map_err(|e| failed("rename", from, e));
+    if new.symlink_metadata().is_ok() {
+        moved(&new, &old)?;
+    }
+    moved(&place, &new)?;
+    removed(&work)
 }
 
 /// Copies a file, if it is there.
@@ -88,14 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_a_file_is_not_followed_and_leaves_no_record() {
+    fn a_link_in_place_of_a_file_is_not_followed_and_what_was_there_stays() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let trial = from.path().join("trials").join(ID);
         std::fs::create_dir_all(&trial).unwrap();
         std::fs::write(trial.join(RECORD), "{}").unwrap();
         std::os::unix::fs::symlink("/etc/hostname", trial.join("requests.log")).unwrap();
+        let own = to.path().join("trials").join(ID);
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join(RECORD), "what was there").unwrap();
         assert!(take(from.path(), ID, to.path()).is_err());
-        assert!(!to.path().join("trials").join(ID).join(RECORD).exists());
+        assert_eq!(std::fs::read_to_string(own.join(RECORD)).unwrap(), "what was there");
         assert!(take(from.path(), "../..", to.path()).is_err());
     }
 }

@@ -23,8 +23,17 @@ use crate::plan::Plan;
 use crate::time::now_rfc3339;
 
 /// What may be in a folder that is to become a store.
-const OWN: [&str; 8] =
-    ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images", "fleet"];
+const OWN: [&str; 9] = [
+    "lock",
+    "leases.jsonl",
+    "study.toml",
+    "trials",
+    "volumes",
+    "mounts",
+    "images",
+    "fleet",
+    super::take::TAKING,
+];
 
 /// A store open for writing; the lock is released when this is dropped.
 #[derive(Debug)]

@@ -67,6 +67,12 @@ pub struct Study {
 }
 
 impl Study {
+    /// Its file as an absolute path; `None` for one that is shipped.
+    #[must_use]
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.home.as_ref().and_then(|_| std::path::absolute(&self.path).ok())
+    }
+
     /// The commands that this study's `[driver]` tables bring, as a shell would be given them: code that runs
     /// as root. None of a study whose text is one of those shipped within the program, even with drivers from
     /// `--set`, which are the user's own words.

@@ -12,7 +12,7 @@ use fsage_model::cause::in_one_line;
 use fsage_model::study::SshSpec;
 
 use super::child::{Child, Output};
-use super::wire::{Heard, Wire, WireError};
+use super::wire::{Heard, Silence, Wire, WireError};
 use super::{TargetError, ssh};
 
 /// The line in which fsage there says that it reads frames now.
@@ -121,7 +121,7 @@ impl Connection {
                     }
                     false
                 };
-                let wire = Wire::over(output, input, Arc::new(watch))
+                let wire = Wire::over(output, input, Arc::new(watch), Silence::Lost)
                     .map_err(|source| TargetError::Start { path, source })?;
                 Ok(Self { name, machine, complete, wire, child })
             }

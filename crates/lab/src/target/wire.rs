@@ -90,6 +90,15 @@ impl fmt::Debug for Wire {
     }
 }
 
+/// How long an end waits for a word of the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// So long, then it takes the other one for lost.
+    Lost,
+    /// For ever: by a clock that does not go as the other side's. The stream ends with the other side.
+    Allowed,
+}
+
 impl Wire {
     /// Listens to `input`, and sends heartbeats to `output` from now on.
     ///
@@ -99,6 +108,7 @@ impl Wire {
         output: Box<dyn Write + Send>,
         input: impl Read + Send + 'static,
         watch: Arc<Watch>,
+        silence: Silence,
     ) -> std::io::Result<Self> {
         let output: Output = Arc::new(Mutex::new(Some(output)));
         let line = Arc::new(Line {
@@ -139,7 +149,7 @@ impl Wire {
         let own = Arc::clone(&line);
         // Apart from who sends: a write may wait for ever.
         std::thread::Builder::new().name("wire-watch".to_owned()).spawn(move || {
-            while !own.over.load(Ordering::Relaxed) {
+            while silence == Silence::Lost && !own.over.load(Ordering::Relaxed) {
                 if own.is_silent() && !own.gone.swap(true, Ordering::Relaxed) {
                     own.silent.store(true, Ordering::Relaxed);
                     watch(Heard::Silent);
@@ -252,7 +262,7 @@ mod tests {
     fn pair(watch: Arc<Watch>) -> (Wire, std::io::PipeWriter, std::io::PipeReader) {
         let (far_reads, output) = std::io::pipe().unwrap();
         let (input, far_writes) = std::io::pipe().unwrap();
-        (Wire::over(Box::new(output), input, watch).unwrap(), far_writes, far_reads)
+        (Wire::over(Box::new(output), input, watch, Silence::Lost).unwrap(), far_writes, far_reads)
     }
 
     #[test]

@@ -125,6 +125,9 @@ fn differing(view: &View) -> Option<String> {
             found.push(name.to_owned());
         }
     }
+    if differs(&|trial| trial.host.features.get("guest").map_or("", String::as_str)) {
+        found.push("what guests are made of".to_owned());
+    }
     let tool = |name: &String| differs(&|trial| trial.host.tools.get(name).map_or("", String::as_str));
     found.extend(tool_names(view).into_iter().filter(tool));
     (!found.is_empty()).then(|| found.join(", "))

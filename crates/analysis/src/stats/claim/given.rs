@@ -37,6 +37,9 @@ fn by_plan(given: &GivenSpec, trial: &Evidence) -> Option<String> {
     // What a real device is only its trial tells.
     let class = || if is_device(trial) { None } else { wrong_class(given, modelled_class(trial)) };
     let time = || {
+        if given.time.is_some() && trial.is_virtual() {
+            return Some("times are counts of instructions".to_owned());
+        }
         let (wanted, have) = (given.time?, if trial.is_model() { GivenTime::Model } else { GivenTime::Wall });
         let words = |time| if time == GivenTime::Model { "of a model" } else { "by wall-clock time" };
         (wanted != have).then(|| format!("times are {}, not {}", words(have), words(wanted)))

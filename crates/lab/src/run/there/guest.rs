@@ -54,6 +54,8 @@ const BATCH: Duration = Duration::from_secs(12 * 3600);
 pub(super) struct Alone<'a> {
     /// What the guest is to do.
     pub(super) batch: Vec<u8>,
+    /// What the trial alone needs there.
+    pub(super) needs: Needs,
     /// Whether nobody waits for it any more.
     pub(super) is_given_up: &'a dyn Fn() -> bool,
 }
@@ -81,6 +83,11 @@ pub(super) fn booted(
                 failed.into_iter().for_each(Processor::failed);
                 return Ok((connection, (guest, processor)));
             }
+            Err(TargetError::Unreachable { host, said }) if alone.is_some() => {
+                let (request, status) = ("trial".to_owned(), "it ended".to_owned());
+                let last = format!("{host}: {said}");
+                return Err(TargetError::Lost { request, status, last, stderr: guest.console() }.into());
+            }
             Err(TargetError::Unreachable { .. }) if choices.peek().is_some() => failed.push(processor),
             Err(error) => return Err(with_console(error, &guest).into()),
         }
@@ -102,6 +109,13 @@ fn with_console(error: TargetError, guest: &Guest) -> TargetError {
         }
         other => other,
     }
+}
+
+/// What the trials of a cell need in a guest.
+pub(super) fn needs_of(cell: &Cell) -> Needs {
+    let mut needs = Needs::default();
+    add_needs(&mut needs, cell);
+    needs
 }
 
 /// Adds what the trials of a cell need in a guest.

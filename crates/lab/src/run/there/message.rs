@@ -50,6 +50,39 @@ pub(super) struct Batch {
     pub(super) trial: TrialRequest,
 }
 
+/// Lengths of batches are multiples of this, so that a longer name of something changes nothing.
+const BATCH_BYTES: usize = 64 << 10;
+
+impl Batch {
+    /// As it is packed with a guest: JSON with blanks after it.
+    pub(super) fn packed(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        bytes.resize(bytes.len().next_multiple_of(BATCH_BYTES), b' ');
+        bytes
+    }
+}
+
+impl TrialRequest {
+    /// The same without what is no part of the trial's id: the words of a study and its other trials change nothing of it.
+    pub(super) fn alone(&self) -> Self {
+        let Self { planned, spec, .. } = self.clone();
+        let planned = PlannedTrial { cell: 0, factors: BTreeMap::new(), ..planned };
+        let text = String::new();
+        let spec = StudySpec {
+            title: text.clone(),
+            question: text.clone(),
+            citation: text,
+            claim: Vec::new(),
+            preset: BTreeMap::new(),
+            price: Vec::new(),
+            repeats: 1,
+            name: "trial".to_owned(),
+            ..spec
+        };
+        Self { study: "trial".to_owned(), planned, factors: BTreeMap::new(), spec }
+    }
+}
+
 /// A trial that is to be done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct TrialRequest {

@@ -20,7 +20,7 @@ use fsage_model::record::{STORE_VERSION, TrialRecord, TrialStatus};
 use fsage_model::study::{StageSpec, TargetSpec, VolumeSpec};
 use fsage_sys::input::RECORD_LIMIT;
 
-use guest::{Alone, HostError, add_needs, booted};
+use guest::{Alone, HostError, add_needs, booted, needs_of};
 pub(super) use message::Begin;
 pub use message::Failed;
 use message::{Batch, FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
@@ -139,6 +139,8 @@ impl Others {
             (None, Some(known)) => vec![*known],
             (None, None) => Processor::choices(),
         };
+        // What other cells of the study need is no part of a trial in virtual time.
+        let needs = alone.map_or(needs, |alone| &alone.needs);
         let host = Host::connect(target, needs, &choices, &self.begin, alone);
         if let Ok(Host { guest: Some((_, processor)), .. }) = &host {
             processors.insert(name.to_owned(), *processor);
@@ -162,10 +164,11 @@ impl Others {
             spec: cell.spec.clone(),
         };
         let is_virtual = cell.spec.target.is_virtual();
+        let given = Given::of(&asked);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match open.remove(&name) {
             Some(host) => Ok(host),
-            None if is_virtual => self.alone(&name, &asked, interrupt)?,
+            None if is_virtual => self.alone(&name, (&asked, cell), interrupt)?,
             None => self.host(&name, None)?,
         };
         let mut host = match found {
@@ -175,7 +178,7 @@ impl Others {
         };
         host.notes.drain(..).for_each(|text| observer.event(RunEvent::Note { text }));
         folder.log(&format!("on {} ({})", host.connection.name(), host.connection.machine()));
-        Some(match host.trial(asked, folder, interrupt, observer) {
+        Some(match host.trial((asked, given), folder, interrupt, observer) {
             // A kernel that reported a bug is not used any more, and a guest's is nobody else's.
             Ok((record, Some(TrialError::Kernel { said }))) if host.guest.is_some() => {
                 Ok((record, Some(TrialError::There(Failed::of_guest(&said)))))
@@ -204,12 +207,14 @@ impl Others {
     fn alone(
         &self,
         name: &str,
-        asked: &TrialRequest,
+        (asked, cell): (&TrialRequest, &Cell),
         interrupt: &Interrupt,
     ) -> Option<Result<Host, HostError>> {
-        let batch = Batch { begin: self.begin.clone(), trial: asked.clone() };
-        let batch = serde_json::to_vec(&batch).unwrap_or_default();
-        self.host(name, Some(&Alone { batch, is_given_up: &|| interrupt.by().is_some() }))
+        let batch = Batch { begin: self.begin.clone(), trial: asked.alone() }.packed();
+        self.host(
+            name,
+            Some(&Alone { batch, needs: needs_of(cell), is_given_up: &|| interrupt.by().is_some() }),
+        )
     }
 }
 
@@ -346,13 +351,12 @@ impl Host {
 
     fn trial(
         &self,
-        asked: TrialRequest,
+        (asked, given): (TrialRequest, Given),
         folder: &mut TrialFolder,
         interrupt: &Interrupt,
         observer: &mut dyn RunObserver,
     ) -> Result<(TrialRecord, Option<TrialError>), Broken> {
         let wire = self.connection.wire();
-        let given = Given::of(&asked);
         wire.send(&ToTarget::Trial(Box::new(asked)))?;
         let (mut record, mut arriving) = (Vec::new(), Arriving::Nowhere);
         let mut given_up: Option<Instant> = None;
@@ -439,7 +443,10 @@ impl Host {
         if let Some(stage) = record.stages.iter().find(|stage| !is_path_name(stage.name())) {
             return Err(self.refused(format!("its record has a stage {:?}", stage.name())));
         }
-        let record = given.restored(record, outcome == Outcome::Complete);
+        let mut record = given.restored(record, outcome == Outcome::Complete);
+        if let Some((guest, _)) = &self.guest {
+            record.host.features.insert("guest".to_owned(), guest.build.clone());
+        }
         let error = match outcome {
             Outcome::Complete => None,
             Outcome::Interrupted => Some(TrialError::Interrupted),

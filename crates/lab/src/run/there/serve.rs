@@ -27,7 +27,7 @@ use crate::run::trial::{Lab, Start};
 use crate::run::{RunError, clean_left_over};
 use crate::store::{Lock, NewFile, RECORD, TrialFolder};
 use crate::study::{Cell, identity};
-use crate::target::wire::{Heard, Watch, Wire, WireError};
+use crate::target::wire::{Heard, Silence, Watch, Wire, WireError};
 use crate::target::{READY, Target, program};
 use crate::time;
 use crate::volume::EraseConsent;
@@ -89,7 +89,9 @@ fn listen(
     let failed = |source| RunError::Serve { root: root.to_owned(), source };
     let interrupt = Interrupt::listen()?;
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(failed)?;
-    let wire = Wire::over(output, input, watch()).map_err(failed)?;
+    // After a trial in virtual time the clock here jumps from one moment at which something happens to the next.
+    let silence = if done.is_some() { Silence::Allowed } else { Silence::Lost };
+    let wire = Wire::over(output, input, watch(), silence).map_err(failed)?;
     Server { root, wire: &wire, interrupt: &interrupt }.run(done)
 }
 

@@ -16,7 +16,14 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
     match &spec.target {
         TargetSpec::Local => {}
         TargetSpec::Ssh(ssh) => of_ssh(&mut check, ssh),
-        TargetSpec::Guest(guest) => of_guest(&mut check, guest),
+        TargetSpec::Guest(guest) => {
+            of_guest(&mut check, guest);
+            let free = guest.time == GuestTime::Host || spec.controls.is_none();
+            check.require(free, "time", || {
+                "controls begin with what their trial left, and in virtual time each trial has a guest of its own"
+                    .to_owned()
+            });
+        }
     }
     check.problems
 }
