@@ -209,7 +209,11 @@ fn durations_in_virtual_time_are_the_same_to_the_nanosecond_on_a_busy_host() {
     let stop = AtomicBool::new(false);
     let (code, stderr) = std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let ended = busy.run(&VIRTUAL);
         stop.store(true, Ordering::Relaxed);
