@@ -162,9 +162,7 @@ fn trials_in_model_time_are_tasks_of_their_own_and_killed_ones_go_on_elsewhere()
     assert_eq!((&collected["complete"], &collected["trials"]), (&3.into(), &3.into()), "{collected}");
     assert_eq!(digests(&lab.trials()), digests(&here.trials()));
     // What the killed ones had is released by what came after them on their node, or by this.
-    let mut clean = cluster.with(Command::new(env!("CARGO_BIN_EXE_fsage")));
-    let clean = clean.arg("clean").env("FSAGE_AGENT", support::agent()).output().unwrap();
-    assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
+    cluster.clean();
     nothing_left(&lab, &cluster);
     cluster.nothing_mounted();
 }

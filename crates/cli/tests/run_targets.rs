@@ -200,6 +200,17 @@ impl Rig {
         self.lab.trials().iter().map(names).collect()
     }
 
+    /// Releases what killed runs left and no later one released.
+    fn clean(&self) {
+        if let Place::Cluster(cluster) = &self.place {
+            return cluster.clean();
+        }
+        let mut clean = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        clean.arg("clean").env("FSAGE_RUNTIME_DIR", self.mark()).env("FSAGE_AGENT", support::agent());
+        let output = clean.output().unwrap();
+        assert!(output.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&output.stderr));
+    }
+
     /// Nothing of a run is left on either side, perhaps a moment later.
     fn nothing_left(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -339,13 +350,7 @@ fn whoever_is_killed_nothing_is_left_and_the_study_resumes_to_the_same_trees() {
         let (code, said) = rig.finish(&set);
         assert_eq!(code, Some(0), "{}: {said}", rig.name);
         assert_eq!(rig.digests(), wanted, "{}", rig.name);
-        let clean = Command::new(env!("CARGO_BIN_EXE_fsage"))
-            .arg("clean")
-            .env("FSAGE_RUNTIME_DIR", rig.mark())
-            .env("FSAGE_AGENT", support::agent())
-            .output()
-            .unwrap();
-        assert!(clean.status.success(), "{}: {}", rig.name, String::from_utf8_lossy(&clean.stderr));
+        rig.clean();
         rig.nothing_left();
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Scratch, skip};
+use crate::support::{Scratch, agent, skip};
 
 /// Programs of the cluster, and the packages that have them.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -169,6 +169,17 @@ impl Cluster {
         while !condition(self) {
             assert!(Instant::now() < deadline, "{what}: not in time; {}", self.words());
             std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// `fsage clean` on each node, for what killed tasks left there and no later one released.
+    pub fn clean(&self) {
+        for node in NODES {
+            let mut clean = Command::new(env!("CARGO_BIN_EXE_fsage"));
+            let place = self.path(&format!("runtime-{node}"));
+            clean.arg("clean").env("FSAGE_RUNTIME_DIR", place).env("FSAGE_AGENT", agent());
+            let output = clean.output().unwrap();
+            assert!(output.status.success(), "{node}: {}", String::from_utf8_lossy(&output.stderr));
         }
     }
 
