@@ -243,7 +243,7 @@ impl Rig {
             .collect();
         match &mut self.place {
             Place::Cluster(cluster) => {
-                // One of the daemons, which whoever looks after the cluster starts again.
+                // One of the daemons, which an administrator would start again.
                 if dice.one_in(3) {
                     let node = *dice.of(&NODES);
                     let name = *dice.of(&[node, "slurmctld"]);
@@ -312,7 +312,7 @@ fn a_failed_trial_has_the_same_reason_on_every_target() {
 }
 
 #[test]
-fn whoever_is_killed_nothing_is_left_and_the_study_resumes_to_the_same_trees() {
+fn after_any_kill_nothing_is_left_and_the_study_resumes_to_the_same_trees() {
     let (kills, seed) = (number("FSAGE_KILLS", 9), number("FSAGE_SEED", 20_261_128));
     println!("FSAGE_KILLS={kills} FSAGE_SEED={seed}");
     let mut dice = Dice(seed);

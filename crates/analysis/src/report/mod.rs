@@ -11,6 +11,7 @@
 mod age_cost;
 pub(crate) mod alone;
 pub mod answer;
+mod compared;
 pub mod control;
 mod device;
 mod difference;

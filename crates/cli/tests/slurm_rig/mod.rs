@@ -129,7 +129,7 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim().to_owned()).collect()
     }
 
-    /// What whoever looks after a cluster does: lets nodes that were taken for dead, and tasks that Slurm holds since it could
+    /// What an administrator of a cluster does: lets nodes that were taken for dead, and tasks that Slurm holds since it could
     /// not start them, go on.
     pub fn tend(&self) {
         for line in self.queue("%i|%r") {
