@@ -98,6 +98,7 @@ pub(super) fn name(lease: &Lease) -> String {
         Lease::Mount { point } => format!("mount {}", point.display()),
         Lease::Setting { path, old, .. } => format!("setting {} = {old}", path.display()),
         Lease::Process { pid, .. } => format!("process {pid}"),
+        Lease::Layer { name, .. } => format!("layer {name}"),
         Lease::TraceInstance { name } => format!("trace instance {name}"),
         Lease::Disk { directory } => format!("virtual disk {}", directory.display()),
     }

@@ -238,6 +238,9 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
         file_system,
         options: args.mount.iter().chain(&args.mkfs).cloned().collect(),
         disk: DiskOptions {
+            drives: 1,
+            fast: None,
+            stack: Vec::new(),
             size: args.size,
             partitions: Vec::new(),
             medium: medium.to_string(),

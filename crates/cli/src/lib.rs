@@ -5,6 +5,7 @@
 //! file systems. Results go to standard output, everything else to standard error.
 
 pub mod age;
+pub mod bisect;
 pub mod boot;
 pub mod clean;
 pub mod compare;
@@ -128,6 +129,8 @@ pub enum Command {
     /// Fetch kernels for guests, list those that are there
     #[command(subcommand)]
     Kernel(kernel::KernelCommand),
+    /// Find the kernel, or the commit of a kernel's tree, that made a study slower (needs root)
+    Bisect(bisect::BisectArgs),
     /// Look after a study that was given to a Slurm cluster (`fsage run STUDY --fleet slurm`)
     #[command(subcommand)]
     Fleet(fleet::FleetCommand),
@@ -226,6 +229,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Clean(args) => clean::run(&args, terminal),
         Command::Doctor(args) => doctor::run(&args, terminal),
         Command::Kernel(command) => kernel::run(&command, terminal),
+        Command::Bisect(args) => bisect::run(&args, terminal),
         Command::Fleet(command) => fleet::run(&command, terminal),
         Command::Boot(_) => boot::run(terminal),
         Command::Serve(args) => serve::run(&args),

@@ -144,7 +144,7 @@ pub fn one_a_line(commands: &[String]) -> String {
 /// Shows events as they come: a bar on a terminal, and for each trial one line, when it is over. Warnings are
 /// stored with their trials; here they are counted.
 #[derive(Debug)]
-struct Screen {
+pub(super) struct Screen {
     terminal: Terminal,
     progress: Progress,
     commands: Vec<String>,
@@ -164,14 +164,14 @@ struct Running {
 
 impl Screen {
     /// With several trials at a time there is no bar, which can show only one.
-    fn new(terminal: &Terminal, jobs: u32) -> Self {
+    pub(super) fn new(terminal: &Terminal, jobs: u32) -> Self {
         let terminal = Terminal { live: terminal.live && jobs <= 1, ..*terminal };
         let (commands, running) = (Vec::new(), BTreeMap::new());
         Self { terminal, progress: Progress::new(&terminal), commands, running }
     }
 
     /// Takes the bar away; gives the commands of a dry run.
-    fn end(self) -> Vec<String> {
+    pub(super) fn end(self) -> Vec<String> {
         self.progress.finish();
         self.commands
     }

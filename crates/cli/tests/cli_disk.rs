@@ -142,6 +142,37 @@ fn a_disk_stays_until_it_is_taken_down_and_counts_what_it_does() {
     assert!(!disks.path("runtime/disks/old").exists());
 }
 
+/// A read takes the model's 12 ms and more; without a lead it would take longer by the way through loop device and FUSE.
+#[test]
+fn replies_are_given_earlier_by_the_way_to_the_server() {
+    let Some(disks) = Disks::new() else { return };
+    let record = disks.up(&["timed", "--size", "256MiB", "--medium", "hdd-7200", "--time", "real"]);
+    let _ = disks.up(&["model", "--size", "256MiB", "--medium", "hdd-7200"]);
+    let counter = |name: &str, wanted: &str| {
+        let stat = disks.json(&["disk", "stat", name]);
+        let counters = stat["counters"].as_array().unwrap();
+        let found = counters.iter().find(|counter| counter["name"] == wanted);
+        found.map(|counter| counter["value"].as_f64().unwrap())
+    };
+    let lead_ns = counter("timed", "lead_ns").unwrap();
+    assert!((1_000.0..=1_000_000.0).contains(&lead_ns), "{lead_ns}");
+    assert_eq!(counter("model", "lead_ns"), None);
+    // One after the other: never faster than the model, which says how long it was at work.
+    let before = disks.json(&["disk", "stat", "timed"])["elapsed_ns"].as_u64().unwrap();
+    let started = std::time::Instant::now();
+    let read = r#"for block in 60000 1000 40000 20000 50000 3000; do dd if="$1" of=/dev/null bs=4096 count=1 skip=$block iflag=direct status=none; done"#;
+    assert!(shell(read, &device(&record), Path::new("/")));
+    let took_ns = started.elapsed().as_nanos();
+    let after = disks.json(&["disk", "stat", "timed"])["elapsed_ns"].as_u64().unwrap();
+    let model_ns = u128::from(after - before);
+    assert!(model_ns > 6_000_000 && took_ns + 1_000_000 >= model_ns, "{took_ns} for {model_ns}");
+    assert!(counter("timed", "delayed_replies").unwrap() >= 6.0);
+    for name in ["timed", "model"] {
+        disks.run(&["disk", "down", name]);
+    }
+    assert!(disks.scratch.left_behind().is_empty());
+}
+
 #[test]
 fn partitions_of_one_drive_are_devices_that_share_its_head_and_its_counters() {
     let Some(disks) = Disks::new() else { return };

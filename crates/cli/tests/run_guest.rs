@@ -97,6 +97,130 @@ fn a_file_system_that_this_kernel_lacks_leaves_the_same_tree_in_a_guest() {
     rig.lab.nothing_left();
 }
 
+/// A repository whose commits "build" kernels of the distribution: btrfs of 6.12 writes half as often again as that of 6.1 for this load (both
+/// measured here, in model time).
+#[test]
+fn the_first_commit_of_a_tree_that_is_slower_is_found() {
+    let Some(rig) = Rig::new() else { return };
+    if !guest_rig::fetch(rig.cache, "6.12") {
+        return;
+    }
+    let scratch = rig.lab.scratch.path();
+    let (tree, out) = (scratch.join("tree"), scratch.join("bisect"));
+    std::fs::create_dir(&tree).unwrap();
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&tree).args(["-c", "user.name=n", "-c", "user.email=e"]).args(words);
+        assert!(command.output().unwrap().status.success(), "{words:?}");
+    };
+    git(&["init", "--quiet"]);
+    for (number, kernel) in ["6.1.", "6.1.", "none", "6.12.", "6.12."].into_iter().enumerate() {
+        std::fs::write(tree.join("kernel"), format!("{kernel}\n{number}\n")).unwrap();
+        git(&["add", "kernel"]);
+        git(&["commit", "--quiet", "-m", &format!("commit {number}")]);
+    }
+    let kernels = rig.cache.join("kernels");
+    let build = format!(
+        r#"set -e; from=$(ls -d {0}/$(head -n 1 kernel)*); release=${{from##*/}}; mkdir -p include/config lib/modules; \
+           rm -rf lib/modules/*; ln -s $from/modules lib/modules/$release; ln -s $from/vmlinux vmlinux; \
+           echo $release > include/config/kernel.release"#,
+        kernels.display()
+    );
+    let bisect = |bad: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        command.env("FSAGE_AGENT", support::agent()).env("FSAGE_CACHE_DIR", rig.cache);
+        command.args(["--json", "bisect"]).arg(scratch.join("study.toml"));
+        command.args(["--fail-if", "age.disk_writes > 1.2"]);
+        command.arg("--tree").arg(&tree).args(["--good", "HEAD~4", "--bad", bad, "--build", &build]);
+        command.arg("--store").arg(&out).arg("--allow-commands");
+        let kind = r#"matrix.file_system.kind=["btrfs"]"#;
+        for set in ["deterministic=true", "repeats=3", "volume.size=\"512MiB\"", kind] {
+            command.args(["--set", set]);
+        }
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let said = String::from_utf8_lossy(&stderr).into_owned();
+        (status.code(), serde_json::from_slice::<serde_json::Value>(&stdout).unwrap_or_default(), said)
+    };
+    let (code, found, said) = bisect("HEAD");
+    assert_eq!(code, Some(0), "{said}");
+    let ends_with =
+        |value: &serde_json::Value, end: &str| value.as_str().is_some_and(|text| text.ends_with(end));
+    assert!(ends_with(&found["first_bad"], "commit 3"), "{found:#}");
+    assert!(ends_with(&found["good"], "commit 1"), "{found:#}");
+    assert!(ends_with(&found["skipped"][0][0], "commit 2"), "{found:#}");
+    assert!(found["change"][0].as_str().is_some_and(|text| text.contains("more by")), "{found:#}");
+    assert!(!out.join("tree").exists());
+    // Again it knows all trials; one that is as the first is not bad.
+    let (code, _, said) = bisect("HEAD~3");
+    assert!(code == Some(2) && said.contains("is not bad"), "{said}");
+    rig.lab.nothing_left();
+}
+
+/// Layers that this kernel may lack: each is made, carries a file system and is taken down again, or its trial fails. Drives that work side by side
+/// are faster than one after the other.
+#[test]
+fn layers_between_drives_and_a_file_system_leave_the_same_tree() {
+    let Some(rig) = Rig::new() else { return };
+    for program in ["/usr/sbin/dmsetup", "/usr/sbin/mdadm", "/usr/sbin/lvm"] {
+        if !Path::new(program).exists() {
+            support::skip(format!("stacks need {program}"));
+            return;
+        }
+    }
+    let (code, stderr) = rig.run(&[GUEST, EXT4, "volume.drives=4", "volume.size=\"128MiB\"", STACKS]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let trials = rig.lab.trials();
+    assert_eq!(trials.len(), 5);
+    let mut digests = std::collections::BTreeSet::new();
+    for trial in &trials {
+        assert_eq!(trial.status, TrialStatus::Complete, "{:?}: {}", trial.factors, trial.error);
+        assert!(trial.check.contains("clean"), "{:?}", trial.factors);
+        let StageRecord::Age { result, .. } = &trial.stages[0] else { panic!("the stage ages") };
+        digests.insert(result.digest.clone());
+        assert!(result.disk.as_ref().is_some_and(|used| used.elapsed_ns > 0), "{:?}", trial.factors);
+    }
+    assert_eq!(digests.len(), 1);
+    rig.lab.nothing_left();
+}
+
+/// A cache is a drive of another medium beside the slow one, on the same clock.
+#[test]
+fn a_fast_drive_takes_what_is_written_first() {
+    let Some(rig) = Rig::new() else { return };
+    if !Path::new("/usr/sbin/dmsetup").exists() {
+        support::skip("stacks need /usr/sbin/dmsetup");
+        return;
+    }
+    let fast = r#"volume.fast={ medium = "ssd", size = "128MiB" }"#;
+    let slow = r#"volume.medium="hdd-7200""#;
+    let caches = r#"matrix."volume.stack"=[[{ kind = "cache" }], [{ kind = "writecache" }]]"#;
+    let (code, stderr) = rig.run(&[GUEST, EXT4, slow, fast, caches]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let trials = rig.lab.trials();
+    assert_eq!(trials.len(), 2);
+    for trial in &trials {
+        assert_eq!(trial.status, TrialStatus::Complete, "{:?}: {}", trial.factors, trial.error);
+        let StageRecord::Age { result, .. } = &trial.stages[0] else { panic!("the stage ages") };
+        let used = result.disk.as_ref().unwrap();
+        // Counters of both media: a head that moves, and flash that is written.
+        assert!(used.counter("seek_ns").is_some(), "{:?}", used.counters);
+        assert!(
+            used.counter("fast_host_write_bytes").is_some_and(|bytes| bytes > 0.0),
+            "{:?}",
+            used.counters
+        );
+    }
+    rig.lab.nothing_left();
+}
+
+const STACKS: &str = r#"matrix."volume.stack"=[
+    [{ kind = "linear" }],
+    [{ kind = "striped", chunk = "1MiB" }, { kind = "crypt" }],
+    [{ kind = "raid", level = 5 }],
+    [{ kind = "lvm", stripe = "1MiB" }, { kind = "thin" }],
+    [{ kind = "raid", level = 10 }],
+]"#;
+
 #[test]
 fn a_guest_that_is_killed_fails_its_trial_and_the_study_resumes() {
     let Some(rig) = Rig::new() else { return };

@@ -341,6 +341,12 @@ impl Disk {
         self.partitions = (!words.is_empty()).then(|| words.join(" "));
     }
 
+    /// Says that the medium is several drives, which a log begins with as with partitions.
+    pub fn name_drives(&mut self, drives: u32, fast: Option<&str>) {
+        let fast = fast.map_or_else(String::new, |medium| format!(" and {medium}"));
+        self.partitions = Some(format!("{drives} drives{fast}"));
+    }
+
     /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in a
     /// log a mark ([`OwnMark::Rest`]).
     pub fn rest(&mut self) {

@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     stat: Vec<PathBuf>,
+    /// Of the devices that these are made of.
+    below: Vec<PathBuf>,
 }
 
 impl Device {
@@ -39,20 +41,26 @@ impl Device {
         let number = fs::metadata(directory).ok()?.dev();
         let direct = stat_of(number);
         if direct.exists() {
-            return Some(Self { stat: vec![direct] });
+            return Some(Self::of(vec![direct]));
         }
         let source = mount_source(&fs::read_to_string("/proc/self/mountinfo").ok()?, mount_id(directory)?)?;
         let number = fs::metadata(&source).ok()?.rdev();
         let own = stat_of(number);
         let stat = btrfs_members(&own).unwrap_or_else(|| vec![own]);
-        stat.iter().all(|path| path.exists()).then_some(Self { stat })
+        stat.iter().all(|path| path.exists()).then(|| Self::of(stat))
     }
 
     /// The block device of this node; nothing where it is none or the kernel does not say.
     #[must_use]
     pub fn of_node(node: &Path) -> Option<Self> {
         let stat = stat_of(fs::metadata(node).ok()?.rdev());
-        stat.exists().then_some(Self { stat: vec![stat] })
+        stat.exists().then(|| Self::of(vec![stat]))
+    }
+
+    fn of(stat: Vec<PathBuf>) -> Self {
+        let mut below = Vec::new();
+        stat.iter().filter_map(|path| path.parent()).for_each(|folder| add_below(folder, &mut below, 0));
+        Self { stat, below }
     }
 
     /// Everything that it counted since it came up; nothing when it is gone.
@@ -112,9 +120,10 @@ impl Device {
         }
     }
 
+    /// Of the devices and of all below them: layers write by themselves.
     fn activity(&self) -> Vec<Activity> {
         let of = |path: &PathBuf| activity(&fs::read_to_string(path).ok()?);
-        self.stat.iter().filter_map(of).collect()
+        self.stat.iter().chain(&self.below).filter_map(of).collect()
     }
 
     /// Bytes written to it since it came up; nothing when it is gone.
@@ -135,6 +144,20 @@ impl Device {
             .map(|path| sectors(&fs::read_to_string(path).ok()?, field))
             .sum::<Option<u64>>()
             .map(|sectors| sectors * SECTOR_BYTES)
+    }
+}
+
+/// Layers of devices that are looked through.
+const DEEPEST: usize = 16;
+
+/// Adds the counters of the devices that the one with this folder is made of, each once.
+fn add_below(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
+    for entry in fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
+        let stat = entry.path().join("stat");
+        if depth < DEEPEST && !found.contains(&stat) {
+            found.push(stat);
+            add_below(&entry.path(), found, depth + 1);
+        }
     }
 }
 
@@ -267,7 +290,7 @@ mod tests {
             fs::rename(&next, &stat).unwrap();
         };
         write(0);
-        let device = Device { stat: vec![stat.clone()] };
+        let device = Device { stat: vec![stat.clone()], below: Vec::new() };
         let started = Instant::now();
         assert!(device.settle() && started.elapsed() >= QUIET);
         let (started, short) = (Instant::now(), Duration::from_millis(10));

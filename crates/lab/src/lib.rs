@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bisect;
 pub mod boot;
 pub mod crash;
 pub mod disk;

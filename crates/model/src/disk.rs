@@ -95,16 +95,35 @@ impl DiskCounter {
 /// Time from arrival to answer, summed over requests.
 pub const WAITING: &str = "waiting_ns";
 
+/// The counters that say how replies were delayed.
+pub const DELAY_COUNTERS: [&str; 3] = [DELAYED, LATE, LEAD];
+
+/// Replies that were delayed, in real time.
+const DELAYED: &str = "delayed_replies";
+
+/// How much later than they should they were given, summed.
+const LATE: &str = "late_ns";
+
+/// How much earlier than the medium's time they should be given, for the way between the block device and the server.
+const LEAD: &str = "lead_ns";
+
 /// Bytes written to flash for each that the host wrote.
 const AMPLIFICATION: &str = "write_amplification";
 
 impl From<ServerStat> for DiskStat {
     fn from(stat: ServerStat) -> Self {
-        let ServerStat { medium, time, cpu, disk, .. } = stat;
+        let ServerStat { medium, time, cpu, disk, delay_error, .. } = stat;
         let mut counters = disk.medium;
         // A disk without faults has nothing to say of them.
         counters.extend(disk.faults.into_iter().filter(|counter| counter.value > 0.0));
         counters.extend((disk.waiting_ns > 0).then(|| DiskCounter::sum(WAITING, "ns", disk.waiting_ns)));
+        if time == DiskTime::Real {
+            counters.extend([
+                DiskCounter::sum(DELAYED, "1", delay_error.answers),
+                DiskCounter::sum(LATE, "ns", delay_error.sum_ns),
+                DiskCounter::state(LEAD, "ns", as_f64(delay_error.lead_ns)),
+            ]);
+        }
         Self { medium, time, cpu, now_ns: disk.clock_ns, counters }
     }
 }

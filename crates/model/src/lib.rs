@@ -18,6 +18,7 @@ pub mod fio;
 pub mod fit;
 pub mod geometry;
 pub mod image;
+pub mod layer;
 pub mod layout;
 pub mod load;
 pub mod location;

@@ -10,6 +10,7 @@ mod fio;
 mod precondition;
 mod queue;
 mod search;
+pub mod stack;
 mod stage;
 mod target;
 
@@ -30,6 +31,7 @@ pub use fio::{FioStage, MOST_COMBINATIONS};
 pub use precondition::PreconditionStage;
 pub use queue::{Parameter, QueueError, QueueSpec, SCHEDULERS, is_parameter};
 pub use search::*;
+pub use stack::{FastDrive, LayerSpec};
 pub use stage::*;
 pub use target::{GuestSpec, GuestTime, SshSpec, TargetSpec};
 
@@ -121,6 +123,11 @@ const fn one() -> u32 {
     1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 const fn is_false(value: &bool) -> bool {
     !*value
@@ -210,7 +217,8 @@ impl VolumeSpec {
     pub fn size(&self) -> Option<Bytes> {
         match self {
             Self::Loop { size, .. } | Self::Partition { size, .. } => Some(*size),
-            Self::Disk(disk) => Some(disk.size),
+            // What layers leave of it is known when they are made.
+            Self::Disk(disk) => disk.stack.is_empty().then_some(disk.size),
             Self::Device { .. } => None,
         }
     }
@@ -258,7 +266,8 @@ impl VolumeSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// Size, up to 16 TiB; only written data takes memory, and data that fsage wrote almost none.
+    /// Size, up to 16 TiB; only written data takes memory, and data that fsage wrote almost none. Of several drives, the
+    /// size of each.
     pub size: Bytes,
     /// Device model: a preset (`fsage disk media` lists them), the path of a medium file (`mine.toml`,
     /// docs/media.md), or a table with `preset`, which is either, and changed parameters.
@@ -297,6 +306,15 @@ pub struct DiskSpec {
     /// Other settings of the request queue, those of the scheduler among them.
     #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
     pub queue: QueueSpec,
+    /// Number of equal drives below the `stack`, 1 without it; they work side by side (docs/stacks.md).
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub drives: u32,
+    /// One more drive of another medium, for a layer that caches (docs/stacks.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast: Option<FastDrive>,
+    /// Layers between the drives and the file system, from the drives up (docs/stacks.md).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<LayerSpec>,
     /// Which partition of which drive it is. No key of a study: it is set where a study's drives are divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -307,7 +325,15 @@ impl DiskSpec {
     /// Bytes that its server serves: its own, or those of all partitions of its drive.
     #[must_use]
     pub fn served_bytes(&self) -> u64 {
-        self.share.as_ref().map_or(self.size.0, |share| share.all_bytes())
+        let own = || self.all_bytes();
+        self.share.as_ref().map_or_else(own, |share| share.all_bytes())
+    }
+
+    /// Bytes of all of its drives.
+    #[must_use]
+    pub fn all_bytes(&self) -> u64 {
+        let fast = self.fast.as_ref().map_or(0, |fast| fast.size.0);
+        self.size.0.saturating_mul(u64::from(self.drives)).saturating_add(fast)
     }
 
     /// Whether CPU time passes on its clock.
@@ -334,8 +360,11 @@ impl DiskSpec {
 
     fn own_options(&self) -> DiskOptions {
         DiskOptions {
-            size: self.size,
+            size: Bytes(self.all_bytes()),
             partitions: Vec::new(),
+            drives: self.drives,
+            fast: self.fast.as_ref().map(|fast| (fast.size, fast.medium.to_string())),
+            stack: self.stack.clone(),
             medium: self.drive().to_string(),
             rotational: self.medium.preset().is_rotational(),
             block_bytes: self.block_bytes,
@@ -450,10 +479,16 @@ pub const LABEL: &str = "fsage";
 /// A virtual disk, as a study or a command line gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskOptions {
-    /// Size; of a drive with partitions, all of them together.
+    /// Size; of a drive with partitions or of several drives, all of them together.
     pub size: Bytes,
     /// Its partitions, each a block device; none: the disk is one device.
     pub partitions: Vec<PartitionSpec>,
+    /// Equal drives, each a block device, that follow one another.
+    pub drives: u32,
+    /// One more drive at their end: size and medium.
+    pub fast: Option<(Bytes, String)>,
+    /// Layers above them, from the drives up.
+    pub stack: Vec<LayerSpec>,
     /// Medium, in the form of the flag `--medium`.
     pub medium: String,
     /// Whether its medium is rotational, as the kernel reports it to file systems.

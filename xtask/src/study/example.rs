@@ -18,19 +18,29 @@ type Key = (String, String, String);
 pub(super) struct Examples {
     found: BTreeMap<Key, Value>,
     missing: Vec<String>,
+    /// Only keys that have no example yet get one.
+    is_full: bool,
 }
 
 impl Examples {
     /// Reads the studies.
     pub(super) fn new(schema: &Value) -> Result<Self, String> {
-        let mut examples = Self { found: BTreeMap::new(), missing: Vec::new() };
+        let mut examples = Self { found: BTreeMap::new(), missing: Vec::new(), is_full: false };
+        let mut all = Vec::new();
         for file in files()? {
             let text =
                 std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             let study: Value =
                 toml::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
             examples.walk("StudySpec", schema, &study, schema);
+            all.push(study);
         }
+        // Keys that stand in no study but in its matrix or a preset.
+        examples.is_full = true;
+        for changed in all.iter().flat_map(changed) {
+            examples.walk("StudySpec", schema, &changed, schema);
+        }
+        examples.is_full = false;
         for preset in fsage_model::medium::presets() {
             let spec =
                 fsage_model::medium::MediumSpec::named(preset.name).map_err(|error| error.to_string())?;
@@ -52,7 +62,7 @@ impl Examples {
             .or_insert_with(|| value.clone());
         // A code span ends at a backtick.
         let length = |value| (inline(value).contains('`'), inline(value).len());
-        if length(value) < length(shortest) {
+        if !self.is_full && length(value) < length(shortest) {
             *shortest = value.clone();
         }
     }
@@ -125,6 +135,37 @@ impl Examples {
     pub(super) fn missing(&self) -> &[String] {
         &self.missing
     }
+}
+
+/// The study with each value of its matrix and of its presets in its place.
+fn changed(study: &Value) -> Vec<Value> {
+    let tables = study.get("preset").and_then(Value::as_object).into_iter().flat_map(Map::values);
+    let presets = tables.filter_map(Value::as_object).flatten();
+    let matrix = study.get("matrix").and_then(Value::as_object).into_iter().flatten();
+    let mut values: Vec<(&str, &Value)> = Vec::new();
+    let of_matrix = matrix.map(|(path, list)| (path.as_str(), list, true));
+    for (path, value, is_list) in of_matrix.chain(presets.map(|(path, value)| (path.as_str(), value, false)))
+    {
+        let factor = path.strip_prefix("matrix.");
+        match value {
+            Value::Array(list) if is_list || factor.is_some() => {
+                values.extend(list.iter().map(|value| (factor.unwrap_or(path), value)));
+            }
+            value => values.push((path, value)),
+        }
+    }
+    values.into_iter().filter_map(|(path, value)| put(study.clone(), path, value)).collect()
+}
+
+/// A study with a value at a path of tables; nothing where the path leads through a list, as those of stages do.
+fn put(mut study: Value, path: &str, value: &Value) -> Option<Value> {
+    let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut place = &mut study;
+    for name in tables.split('.').filter(|name| !name.is_empty()) {
+        place = place.as_object_mut()?.entry(name).or_insert_with(|| json!({}));
+    }
+    place.as_object_mut()?.insert(key.to_owned(), value.clone());
+    Some(study)
 }
 
 fn files() -> Result<Vec<PathBuf>, String> {

@@ -137,6 +137,9 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
     }
     let spill = args.spill.as_ref().map(std::path::absolute).transpose();
     Ok(DiskOptions {
+        drives: 1,
+        fast: None,
+        stack: Vec::new(),
         size,
         partitions,
         medium: medium.to_string(),

@@ -8,6 +8,16 @@ use std::sync::OnceLock;
 
 use crate::support::{self, skip};
 
+/// Fetches a kernel into a cache; says why not otherwise.
+pub fn fetch(cache: &Path, version: &str) -> bool {
+    let mut fetch = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    let output = fetch.args(["kernel", "fetch", version]).env("FSAGE_CACHE_DIR", cache).output().unwrap();
+    if !output.status.success() {
+        skip(format!("kernel {version} cannot be fetched: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    output.status.success()
+}
+
 /// Folder with the kernel that the tests share; `None`, and a word why, where there can be none.
 pub fn cache() -> Option<&'static Path> {
     static CACHE: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -23,13 +33,7 @@ pub fn cache() -> Option<&'static Path> {
         }
         // Beside what was built: the next run of the tests has it already.
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
-        let mut fetch = Command::new(env!("CARGO_BIN_EXE_fsage"));
-        let output = fetch.args(["kernel", "fetch", "6.1"]).env("FSAGE_CACHE_DIR", &path).output().unwrap();
-        if !output.status.success() {
-            skip(format!("no kernel can be fetched: {}", String::from_utf8_lossy(&output.stderr)));
-            return None;
-        }
-        Some(path)
+        fetch(&path, "6.1").then_some(path)
     });
     found.as_deref()
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use fsage_disk::server::client::{self, ClientError};
-use fsage_disk::server::{PackAbove, ServerDirectory, Settings, run};
+use fsage_disk::server::{FastDrive, PackAbove, ServerDirectory, Settings, run};
 use fsage_model::disk::Ready;
 use fsage_model::disk::call::{Answer, Refusal};
 use serde_json::Value;
@@ -29,6 +29,8 @@ Options of up:
   --size BYTES           size of the disk, up to 16 TiB
   --partition SIZE[@AT]  instead: a partition of the drive; repeated for each. They follow one another in the file, and
                          lie at outer, inner or an offset of the drive, or behind the one before
+  --drives N             how many equal drives follow one another in the file, each with its part of --size (default 1)
+  --fast-size BYTES, --fast-medium MEDIUM   one more drive at their end, with this part of --size
   --medium MEDIUM        a preset's name, or a medium in JSON
   --block-bytes BYTES    smallest unit of a request: 512 to 4096 (default 4096)
   --time model|real      whether answers take the medium's time (default model)
@@ -153,6 +155,7 @@ fn on_or_off(name: &str, value: &str) -> Result<bool, Failure> {
 
 fn settings(options: &[String]) -> Result<Settings, Failure> {
     let (mut directory, mut size, mut medium) = (None, None, None);
+    let (mut fast_size, mut fast_medium) = (None, None);
     let mut settings = Settings::new(PathBuf::new(), 0, "");
     for (name, value) in pairs(options)? {
         match name {
@@ -161,6 +164,9 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
             "--partition" => settings
                 .partitions
                 .push(value.parse().map_err(|error| usage(format!("--partition {value}: {error}")))?),
+            "--drives" => settings.drives = number(name, value)?,
+            "--fast-size" => fast_size = Some(number(name, value)?),
+            "--fast-medium" => fast_medium = Some(value.to_owned()),
             "--medium" => medium = Some(value.to_owned()),
             "--block-bytes" => settings.block_bytes = number(name, value)?,
             "--time" => {
@@ -202,6 +208,11 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
     let size = size.or_else(|| (!settings.partitions.is_empty()).then(all));
     settings.size_bytes = size.ok_or_else(|| usage("--size BYTES is missing"))?;
     settings.medium = medium.ok_or_else(|| usage("--medium MEDIUM is missing"))?;
+    settings.fast = match (fast_size, fast_medium) {
+        (Some(size_bytes), Some(medium)) => Some(FastDrive { size_bytes, medium }),
+        (None, None) => None,
+        _ => return Err(usage("--fast-size and --fast-medium go together")),
+    };
     Ok(settings)
 }
 
@@ -284,13 +295,15 @@ mod tests {
         #[cfg(not(feature = "ublk"))]
         let (name, export) = ("fuse", Export::Fuse);
         let settings = parsed(
-            &r#"--directory /d --size 8192 --partition 4096 --partition 4096@inner --log on --medium ram --block-bytes 512 --time real --cpu serial --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --memory-shares 2 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
+            &r#"--directory /d --size 8192 --partition 4096 --partition 4096@inner --drives 2 --fast-size 4096 --fast-medium ssd --log on --medium ram --block-bytes 512 --time real --cpu serial --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --memory-shares 2 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
         )
         .unwrap();
         let wanted = Settings {
             directory: "/d".into(),
             size_bytes: 8192,
             partitions: vec!["4096".parse().unwrap(), "4096@inner".parse().unwrap()],
+            drives: 2,
+            fast: Some(FastDrive { size_bytes: 4096, medium: "ssd".to_owned() }),
             block_bytes: 512,
             medium: "ram".to_owned(),
             time: DiskTime::Real,
@@ -323,6 +336,7 @@ mod tests {
             ("--directory /d --size 1 --nbd maybe", "--nbd is on or off"),
             ("--directory /d --pack-above 101%", "--pack-above: `101%` is neither"),
             ("--directory /d --size 1 --cpu twice", "ignored or serial"),
+            ("--directory /d --size 1 --medium ram --fast-size 4096", "go together"),
             ("--directory /d --colour red", "unknown option --colour"),
         ] {
             assert!(parsed(words).unwrap_err().contains(reported), "{words}");

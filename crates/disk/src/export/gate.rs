@@ -6,6 +6,11 @@
 //! model has it. So the load sees the model's times, and time in which nobody asks passes on the wall clock
 //! only.
 //!
+//! The way from the block device to here and back takes time of its own. Answers are given earlier by that much
+//! ([`Gate::set_lead`]), but the disk is busy for as long as the model says: a load of one request at a time does not
+//! get more of them done than the model allows, however wrong the lead is, and one that leaves the disk idle between its requests sees
+//! latencies that are wrong by the error of the lead.
+//!
 //! Flushes, discards and zeroes are accounted like any other request but answered at once: a loop device does
 //! them in the thread that also submits everything else, so sleeping in one would stop all. What they took,
 //! the next read or write waits for.
@@ -20,12 +25,17 @@ use fsage_sys::shared_clock::SharedClock;
 use super::{BATCH, Backend};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
+/// See [`Inner::anchor`].
+const MOST_EARLY_NS: u64 = 2_000_000;
+
 /// A disk with its counts and its clock on the wall.
 #[derive(Debug)]
 pub struct Gate<B> {
     size_bytes: u64,
     block_bytes: u32,
     time: DiskTime,
+    /// How long more requests are waited for.
+    gather_ns: u64,
     inner: Mutex<Inner<B>>,
 }
 
@@ -37,6 +47,10 @@ struct Inner<B> {
     clock_ns: u64,
     /// Where others read it.
     shared_clock: Option<SharedClock>,
+    /// How much earlier than the medium's time answers are given.
+    lead_ns: u64,
+    /// By how much requests began before the disk was done, less by how much later than that they came.
+    early_ns: u64,
     /// On the wall, when the disk's clock was `anchor_clock_ns`.
     anchor_wall_ns: u64,
     anchor_clock_ns: u64,
@@ -54,13 +68,29 @@ impl<B: Backend> Gate<B> {
             counts: GateCounts::default(),
             clock_ns: 0,
             shared_clock: None,
+            lead_ns: 0,
+            early_ns: 0,
             anchor_wall_ns: 0,
             anchor_clock_ns: 0,
             late_answers: 0,
             late_sum_ns: 0,
             late_max_ns: 0,
         };
-        Self { size_bytes, block_bytes, time, inner: Mutex::new(inner) }
+        Self { size_bytes, block_bytes, time, gather_ns: 0, inner: Mutex::new(inner) }
+    }
+
+    /// Has requests waited for, in model time, until none has come for so long on the wall: what is asked of several drives
+    /// at one moment comes through several block devices, one after the other, and is to be one batch.
+    #[must_use]
+    pub fn gathering(mut self, gather_ns: u64) -> Self {
+        self.gather_ns = if self.time == DiskTime::Model { gather_ns } else { 0 };
+        self
+    }
+
+    /// How long more requests are waited for, in nanoseconds; 0: they are not.
+    #[must_use]
+    pub const fn gather_ns(&self) -> u64 {
+        self.gather_ns
     }
 
     /// The disk's size.
@@ -126,6 +156,11 @@ impl<B: Backend> Gate<B> {
         self.lock().clock_ns
     }
 
+    /// Has answers given this much earlier than the medium's time from now on, in [`DiskTime::Real`].
+    pub fn set_lead(&self, lead_ns: u64) {
+        self.lock().lead_ns = lead_ns;
+    }
+
     /// How exact the delays were.
     #[must_use]
     pub fn delay_error(&self) -> DelayError {
@@ -133,7 +168,9 @@ impl<B: Backend> Gate<B> {
         DelayError {
             answers: inner.late_answers,
             mean_ns: inner.late_sum_ns.checked_div(inner.late_answers).unwrap_or(0),
+            sum_ns: inner.late_sum_ns,
             max_ns: inner.late_max_ns,
+            lead_ns: inner.lead_ns,
         }
     }
 
@@ -142,14 +179,15 @@ impl<B: Backend> Gate<B> {
     pub fn submit(&self, transfers: &mut [Transfer<'_>]) -> Wall {
         let fits = transfers.iter().all(|transfer| self.fits(transfer));
         let mut inner = self.lock();
-        inner.anchor(self.time);
+        inner.anchor(self.time, transfers.len());
         if fits {
             inner.backend.submit(transfers);
         } else {
             self.submit_what_fits(&mut inner, transfers);
         }
         inner.account(transfers);
-        Wall { time: self.time, wall_ns: inner.anchor_wall_ns, clock_ns: inner.anchor_clock_ns }
+        let Inner { lead_ns, anchor_wall_ns: wall_ns, anchor_clock_ns: clock_ns, .. } = *inner;
+        Wall { time: self.time, wall_ns, clock_ns, lead_ns }
     }
 
     /// The slow way: in pieces between those that do not fit.
@@ -196,15 +234,26 @@ impl<B: Backend> Gate<B> {
 
 impl<B> Inner<B> {
     /// Ties the disk's clock to the wall's when the disk is idle.
-    fn anchor(&mut self, time: DiskTime) {
+    ///
+    /// The way of a request varies around the lead. One that is the answer to the last reply may come before the disk is
+    /// done, by less than half the way: it begins then, so that short ways make up for long ones and what the load
+    /// does between its requests is not lost in the difference. Together they may be [`MOST_EARLY_NS`] ahead: a lead that is too long makes no faster disk.
+    fn anchor(&mut self, time: DiskTime, requests: usize) {
         if time == DiskTime::Model {
             return;
         }
         let now_ns = clock::raw_ns();
         let busy_until_ns = self.anchor_wall_ns + self.clock_ns.saturating_sub(self.anchor_clock_ns);
-        if busy_until_ns <= now_ns {
-            (self.anchor_wall_ns, self.anchor_clock_ns) = (now_ns, self.clock_ns);
+        let early_ns = busy_until_ns.saturating_sub(now_ns);
+        let ahead_ns = self.early_ns.saturating_add(early_ns);
+        if early_ns == 0 {
+            self.early_ns = self.early_ns.saturating_sub(now_ns - busy_until_ns);
+        } else if requests == 1 && early_ns <= self.lead_ns / 2 && ahead_ns <= MOST_EARLY_NS {
+            self.early_ns = ahead_ns;
+        } else {
+            return;
         }
+        (self.anchor_wall_ns, self.anchor_clock_ns) = (now_ns, self.clock_ns);
     }
 
     fn account(&mut self, transfers: &[Transfer<'_>]) {
@@ -226,6 +275,7 @@ pub struct Wall {
     time: DiskTime,
     wall_ns: u64,
     clock_ns: u64,
+    lead_ns: u64,
 }
 
 impl Wall {
@@ -235,7 +285,8 @@ impl Wall {
     pub const fn due_ns(&self, operation: Operation, done_ns: u64) -> Option<u64> {
         match (self.time, operation) {
             (DiskTime::Real, Operation::Read | Operation::Write) => {
-                Some(self.wall_ns.saturating_add(done_ns.saturating_sub(self.clock_ns)))
+                let done_wall_ns = self.wall_ns.saturating_add(done_ns.saturating_sub(self.clock_ns));
+                Some(done_wall_ns.saturating_sub(self.lead_ns))
             }
             _ => None,
         }
@@ -256,6 +307,8 @@ pub(super) fn hand_over<B: Backend>(gate: &Gate<B>, mut batch: Batch<'_>) -> (Wa
 
 #[cfg(test)]
 mod tests {
+    use fsage_model::disk::call::MOST_LEAD_NS;
+
     use super::*;
 
     /// Each request takes a microsecond; nothing is kept.
@@ -391,6 +444,56 @@ mod tests {
         for late in [10, 20, 60] {
             gate.note_late(late);
         }
-        assert_eq!(gate.delay_error(), DelayError { answers: 3, mean_ns: 30, max_ns: 60 });
+        let wanted = DelayError { answers: 3, mean_ns: 30, sum_ns: 90, max_ns: 60, lead_ns: 0 };
+        assert_eq!(gate.delay_error(), wanted);
+    }
+
+    #[test]
+    fn a_request_that_answers_a_reply_may_begin_a_little_early_but_not_for_ever() {
+        let gate = gate(DiskTime::Real);
+        let data = [0; 4096];
+        // Each begins when the gate says that it does: 1 µs before it is done.
+        let begin = |number: usize| {
+            let request = Request::new(Operation::Write, 0, 4096);
+            let mut transfers: Vec<_> =
+                std::iter::repeat_with(|| Transfer::new(request, Data::Out(&data))).take(number).collect();
+            let wall = gate.submit(&mut transfers);
+            wall.due_ns(Operation::Write, transfers[0].done_ns).unwrap() + gate.delay_error().lead_ns - 1000
+        };
+        gate.set_lead(MOST_LEAD_NS);
+        let _ = begin(1);
+        // The disk is busy for less than half the way: a single request begins at once, two begin when it is done.
+        gate.with(|backend| backend.clock_ns += MOST_LEAD_NS / 4);
+        let busy = begin(1);
+        let now = clock::raw_ns();
+        assert!(busy <= now + MOST_LEAD_NS / 4 + 2000, "{busy} {now}");
+        gate.with(|backend| backend.clock_ns += MOST_LEAD_NS / 4);
+        let _ = begin(1);
+        assert!(begin(2) > clock::raw_ns(), "a queue waits");
+        // In all it is never more than two milliseconds ahead: then requests wait.
+        let before = clock::raw_ns();
+        for _ in 0..100 {
+            gate.with(|backend| backend.clock_ns += MOST_LEAD_NS / 4);
+            let _ = begin(1);
+        }
+        assert!(begin(1) >= before + 100 * (MOST_LEAD_NS / 4) - MOST_EARLY_NS - 1_000_000);
+    }
+
+    #[test]
+    fn a_lead_brings_answers_forward_and_makes_no_faster_disk() {
+        let gate = gate(DiskTime::Real);
+        let data = [0; 4096];
+        let write = || {
+            let request = Request::new(Operation::Write, 0, 4096);
+            let mut transfers = [Transfer::new(request, Data::Out(&data))];
+            let wall = gate.submit(&mut transfers);
+            wall.due_ns(Operation::Write, transfers[0].done_ns).unwrap()
+        };
+        // Busy for a minute, so that every write is due behind the one before.
+        gate.with(|backend| backend.clock_ns += 60_000_000_000);
+        let without = write();
+        gate.set_lead(700);
+        assert_eq!(gate.delay_error().lead_ns, 700);
+        assert_eq!((write(), write()), (without + 1000 - 700, without + 2000 - 700));
     }
 }

@@ -18,6 +18,7 @@
 //! A study or a flag names a medium by a [`MediumSpec`](fsage_model::medium::MediumSpec): a preset's name, or
 //! a table with overrides. [`Resolve::resolve`] makes the [`Medium`] for a disk of a given size.
 
+mod array;
 pub mod hdd;
 mod interface;
 mod kind;
@@ -40,6 +41,7 @@ pub mod ram;
 pub mod sd;
 pub mod ssd;
 
+pub use array::Array;
 pub use kind::{Medium, Resolve};
 pub use partition::Partition;
 pub use ram::Ram;

@@ -5,10 +5,10 @@ use fsage_model::fault::FaultError;
 use fsage_model::medium::{MediumError, MediumSpec};
 use fsage_sys::memory_limit;
 
-use crate::disk::{Disk, DiskOptions};
+use crate::disk::{Disk, DiskOptions, Medium};
 use crate::export::Backend;
 use crate::fault::Faults;
-use crate::media::{Partition, Resolve as _};
+use crate::media::{Array, Resolve as _};
 use crate::request::Transfer;
 use crate::store::{StoreError, StoreOptions};
 
@@ -39,6 +39,16 @@ pub enum MachineError {
         /// The sizes of the partitions.
         partitions_bytes: u64,
     },
+    /// Drives that the size cannot be divided by, or drives with partitions.
+    #[error("{drives} equal drives of {size_bytes} bytes together{}", if *partitions { " with partitions" } else { "" })]
+    Drives {
+        /// How many.
+        drives: u32,
+        /// The size asked for.
+        size_bytes: u64,
+        /// Whether partitions were asked for.
+        partitions: bool,
+    },
     /// CPU time passes by itself.
     #[error("CPU time can be counted in model time alone: in real time it passes anyway")]
     Cpu,
@@ -66,6 +76,11 @@ impl MachineError {
             Self::Faults(source) => Some(source.hint()),
             Self::Cpu => Some("leave `--cpu` out, or give `--time model`".to_owned()),
             Self::Partitions { .. } => Some("leave `--size` out: the partitions give it".to_owned()),
+            Self::Drives { partitions: true, .. } => Some("give either drives or partitions".to_owned()),
+            Self::Drives { .. } => Some(
+                "give a size that is so many times a multiple of the block size, and 1 to 64 drives"
+                    .to_owned(),
+            ),
             Self::Block { .. } | Self::Size { .. } | Self::Meminfo(_) => None,
         }
     }
@@ -95,13 +110,16 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         spill_folder: settings.spill_folder.clone(),
         reserve_bytes: RESERVE_BYTES,
     };
-    let mut disk = Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(medium))?;
+    let mut disk = Disk::new(&DiskOptions { size_bytes, block_bytes, store }, medium)?;
     if let Some(faults) = &settings.faults {
         disk.set_faults(Faults::new(faults, size_bytes)?);
     }
     // A log may be started later.
     disk.name_medium(spec.to_string());
     disk.name_partitions(&settings.partitions);
+    if settings.drives > 1 || settings.fast.is_some() {
+        disk.name_drives(settings.drives, settings.fast.as_ref().map(|fast| fast.medium.as_str()));
+    }
     disk.limit_log(spare / 4);
     if settings.log {
         disk.start_log();
@@ -109,19 +127,49 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     Ok(disk)
 }
 
-/// The drive, with the one volume or with its partitions.
-fn medium(spec: &MediumSpec, settings: &Settings) -> Result<Partition, MachineError> {
+/// Most drives of one disk.
+const MOST_DRIVES: u32 = 64;
+
+/// The drive, with the one volume or with its partitions, or several drives.
+fn medium(spec: &MediumSpec, settings: &Settings) -> Result<Medium, MachineError> {
     let Settings { size_bytes, partitions, .. } = settings;
+    if settings.drives != 1 || settings.fast.is_some() {
+        return drives(spec, settings);
+    }
     if partitions.is_empty() {
-        return Ok(spec.resolve(*size_bytes)?);
+        return Ok(Box::new(spec.resolve(*size_bytes)?));
     }
     let medium = spec.partitioned(partitions)?;
     let partitions_bytes = partitions.iter().map(|partition| partition.size.0).sum();
     if partitions_bytes == *size_bytes {
-        Ok(medium)
+        Ok(Box::new(medium))
     } else {
         Err(MachineError::Partitions { size_bytes: *size_bytes, partitions_bytes })
     }
+}
+
+/// Several equal drives, and the fast one.
+fn drives(spec: &MediumSpec, settings: &Settings) -> Result<Medium, MachineError> {
+    let Settings { size_bytes, block_bytes, drives, ref fast, .. } = *settings;
+    let partitions = !settings.partitions.is_empty();
+    let fast_bytes = fast.as_ref().map_or(0, |fast| fast.size_bytes);
+    let equal_bytes = size_bytes.saturating_sub(fast_bytes);
+    let whole = u64::from(drives) * u64::from(block_bytes);
+    let fits = equal_bytes > 0
+        && equal_bytes.is_multiple_of(whole)
+        && fast_bytes.is_multiple_of(u64::from(block_bytes));
+    if !(1..=MOST_DRIVES).contains(&drives) || !fits || partitions {
+        return Err(MachineError::Drives { drives, size_bytes: equal_bytes, partitions });
+    }
+    let drive_bytes = equal_bytes / u64::from(drives);
+    let equal = (0..drives)
+        .map(|_| spec.resolve(drive_bytes).map(|drive| (drive, drive_bytes)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let fast = match fast {
+        Some(fast) => Some((fast.medium.parse::<MediumSpec>()?.resolve(fast_bytes)?, fast_bytes)),
+        None => None,
+    };
+    Ok(Box::new(Array::new(equal, fast)))
 }
 
 /// Memory of this host, as `sysinfo(2)` says it.

@@ -38,4 +38,4 @@ pub use machine::MachineError;
 pub use memory_group::{Limited, limit_of_self};
 pub use place::{ServerDirectory, is_alive};
 pub use run::run;
-pub use settings::{Export, MarkError, PackAbove, Settings};
+pub use settings::{Export, FastDrive, MarkError, PackAbove, Settings};

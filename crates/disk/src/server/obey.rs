@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fsage_model::disk::call::{self, Call, Handle, Kept, Marked, Refusal};
-use fsage_model::disk::{DiskCpu, ProcessRecord, ServerStat};
+use fsage_model::disk::call::{self, Call, Handle, Kept, MOST_LEAD_NS, Marked, Refusal};
+use fsage_model::disk::{DiskCpu, DiskTime, ProcessRecord, ServerStat};
 
 use super::exported::{BUSY, Exported};
 use super::{ServerDirectory, log_save};
@@ -95,6 +95,10 @@ handlers! { shared:
         shared.gate.with(|disk| disk.set_faults(faults));
     };
     ClearFaults => shared.gate.with(|disk| disk.set_faults(Faults::default()));
+    SetLead { lead_ns } => {
+        check_lead(shared.gate.time(), lead_ns)?;
+        shared.gate.set_lead(lead_ns);
+    };
     Down => shared.down()?;
 }
 
@@ -111,6 +115,20 @@ impl Shared {
                 Refusal::because(&error, error.hint())
             }
         })
+    }
+}
+
+fn check_lead(time: DiskTime, lead_ns: u64) -> Result<(), Refusal> {
+    let refuse = |error: String, hint: &str| Err(Refusal { error, hint: Some(hint.to_owned()) });
+    match time {
+        DiskTime::Model => {
+            refuse("replies are not delayed in model time".to_owned(), "start the disk with `--time real`")
+        }
+        DiskTime::Real if lead_ns > MOST_LEAD_NS => refuse(
+            format!("a lead of {lead_ns} ns is longer than {MOST_LEAD_NS} ns"),
+            "give a shorter one: beyond, the host is too busy to stand in for a drive",
+        ),
+        DiskTime::Real => Ok(()),
     }
 }
 

@@ -32,6 +32,9 @@ const QUESTION_BYTES: u64 = 1 << 20;
 /// Time between two looks whether to end.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
+/// How long more requests are waited for where there are several drives: what they are asked together comes one after the other.
+const GATHER_NS: u64 = 50_000;
+
 /// Serves the disk of `settings` until it is unmounted or a `SIGTERM` arrives. `ready` is called once the
 /// disk can be used.
 ///
@@ -43,7 +46,8 @@ pub fn run(settings: &Settings, ready: impl FnOnce(Ready)) -> Result<(), ServerE
     for note in guard::raise()? {
         say(&note);
     }
-    let gate = Arc::new(Gate::new(machine::make(settings)?, settings.time));
+    let gather_ns = if settings.drives > 1 || settings.fast.is_some() { GATHER_NS } else { 0 };
+    let gate = Arc::new(Gate::new(machine::make(settings)?, settings.time).gathering(gather_ns));
     let place = ServerDirectory::new(&settings.directory);
     let process = write_pid(&place)?;
     let served = Server::start(settings, &place, process, gate).and_then(|mut server| {

@@ -66,6 +66,16 @@ impl std::str::FromStr for PackAbove {
     }
 }
 
+/// A drive beside the others, as a cache has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FastDrive {
+    /// Its part of the disk's size.
+    pub size_bytes: u64,
+    /// As the medium of a disk.
+    pub medium: String,
+}
+
 /// Everything about a disk and its server. Goes to the server as JSON on its standard input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,6 +88,13 @@ pub struct Settings {
     /// `medium` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<PartitionSpec>,
+    /// How many equal drives follow one another in what is served, each with its part of the size that the fast one
+    /// leaves. At least 1.
+    #[serde(default = "alone", skip_serializing_if = "is_alone")]
+    pub drives: u32,
+    /// One more drive at their end, of another medium.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast: Option<FastDrive>,
     /// Smallest unit of a request.
     #[serde(default = "block_bytes")]
     pub block_bytes: u32,
@@ -132,6 +149,11 @@ const fn alone() -> u32 {
     1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_alone(number: &u32) -> bool {
+    *number == alone()
+}
+
 const fn watchdog_s() -> u32 {
     60
 }
@@ -144,6 +166,8 @@ impl Settings {
             directory,
             size_bytes,
             partitions: Vec::new(),
+            drives: alone(),
+            fast: None,
             block_bytes: block_bytes(),
             medium: medium.to_owned(),
             time: DiskTime::default(),

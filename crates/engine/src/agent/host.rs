@@ -8,12 +8,12 @@ use fsage_model::quantity::share;
 use super::sink::EventSink;
 use super::task::{Task, handlers};
 use crate::device::Device;
-use crate::disk::VirtualDisk;
+use crate::disk::{VirtualDisk, lead};
 use crate::geometry;
 use crate::host::process::{self, Identity};
 use crate::host::{
-    HostError, activity, block, cache, disk, facts, file, held, loopback, mount, processor, setting, split,
-    tool,
+    HostError, activity, block, cache, disk, facts, file, held, layer, loopback, mount, processor, setting,
+    split, tool,
 };
 use crate::load::LoadSink as _;
 use crate::{settle, timed_read, wear};
@@ -62,6 +62,8 @@ handlers! { task:
 
     DiskStat { directory } => VirtualDisk::under(&directory).map(|disk| disk.stat()).transpose()?;
     DiskRest { directory } => VirtualDisk::under(&directory).map_or(Ok(()), |disk| disk.rest())?;
+    CompensateDelay { device } => lead::compensate(&device)?;
+    EndLayer { name, device } => layer::end(&task.agent.children, &task.agent.held, &name, device)?;
     EndDisk { directory } => {
         task.agent.held.detach_below(&directory);
         disk::end(&task.agent.children, &directory)?;

@@ -1,7 +1,8 @@
 //! From a directory or a block device down to the virtual disk it is on.
 //!
 //! A loop device tells its backing file; device-mapper and md list what they are made of in `slaves`; a btrfs
-//! its devices. What is on several disks, virtual or not, has no single clock and is not found.
+//! its devices. What is on several disks, virtual or not, has no single clock and is not found; the drives of one virtual
+//! disk have one.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -43,8 +44,10 @@ fn below(folder: &Path, depth: usize) -> Option<VirtualDisk> {
     }
     let slaves: Vec<PathBuf> =
         std::fs::read_dir(folder.join("slaves")).ok()?.flatten().map(|entry| entry.path()).collect();
-    let [only] = slaves.as_slice() else { return None };
-    (depth < DEEPEST).then(|| below(only, depth + 1)).flatten()
+    // Several may be drives of one disk, which has one clock.
+    let mut found = slaves.iter().map(|slave| (depth < DEEPEST).then(|| below(slave, depth + 1)).flatten());
+    let first = found.next()??;
+    found.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
 /// The disk whose exported file this is. Anyone can put such files beside a file of theirs: a disk is one whose

@@ -13,6 +13,7 @@
 mod clock;
 mod control;
 mod find;
+pub mod lead;
 mod meter;
 
 pub use clock::Clock;

@@ -65,6 +65,16 @@ pub enum HostError {
         /// The end of what it said.
         stderr: String,
     },
+    /// A program ended with an error.
+    #[error("`{argv}` ended with status {status}{}", after(stderr))]
+    Failed {
+        /// Its command line.
+        argv: String,
+        /// Its exit status.
+        status: i32,
+        /// The end of what it said.
+        stderr: String,
+    },
     /// A device that somebody else has claimed since it was taken.
     #[error("{} was claimed by something else on this host", device.display())]
     Claimed {

@@ -145,6 +145,13 @@ impl HeldDevices {
         Ok(())
     }
 
+    /// Lets go of the device with this folder in sysfs, where it is held under whatever name: who takes it down needs it closed.
+    pub fn let_number_go(&self, folder: &Path) {
+        let number = super::read_trimmed(folder.join("dev"));
+        let is_it = |held: &Held| format!("{}:{}", held.identity.major, held.identity.minor) == number;
+        self.devices().retain(|held| !is_it(held));
+    }
+
     /// Whether a device is held and what it was.
     ///
     /// # Errors

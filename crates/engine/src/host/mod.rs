@@ -12,6 +12,7 @@ pub mod file;
 pub mod gpt;
 pub mod held;
 pub mod identifier;
+pub mod layer;
 pub mod loopback;
 pub mod mount;
 mod partition;

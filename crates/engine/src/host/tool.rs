@@ -26,6 +26,12 @@ const TAIL_BYTES: usize = 64 << 10;
 /// kill a FUSE server that has just mounted.
 const DAEMONS_LEAVE: Duration = Duration::from_millis(500);
 
+/// The socket of udev, where it runs.
+const UDEV: &str = "/run/udev/control";
+
+/// Has libdevmapper make the nodes of its devices itself, and not wait for udev.
+const NO_UDEV: (&str, &str) = ("DM_DISABLE_UDEV", "1");
+
 /// How long a program is run again that failed because of something on the host that passes. Who really stops it
 /// for good (a dead FUSE server whose mount stays) does so for longer.
 const PASSES: Duration = Duration::from_secs(2);
@@ -211,6 +217,9 @@ fn run_marked(
     let (mut command, path) = prepared(argv)?;
     if marked {
         command.env(MARKER, Identity::own().to_string());
+    }
+    if !Path::new(UDEV).exists() {
+        command.env(NO_UDEV.0, NO_UDEV.1);
     }
     let started = Instant::now();
     let (mut child, pid) = children.start(&mut command)?;

@@ -37,6 +37,9 @@ const MODULES: [&str; 4] = ["virtio_mmio", "virtio_console", "fuse", "loop"];
 /// Modules that a guest gets where its kernel has them: I/O schedulers.
 const OPTIONAL_MODULES: [&str; 3] = ["mq_deadline", "bfq", "kyber_iosched"];
 
+/// What makes encryption fast, where it is encrypted and the kernel has it.
+const FAST_CIPHER: &str = "aesni_intel";
+
 /// Folder of our programs in a guest.
 const PROGRAMS: &str = "/fsage";
 
@@ -300,7 +303,7 @@ pub fn prepare(
     }
     let program = look_up(QEMU).ok_or(GuestError::NoQemu { program: QEMU })?;
     let kernel = kernel::find(&spec.kernel)?;
-    let mut archive = pack(&kernel, needs)?;
+    let mut archive = pack(&kernel, needs, processor)?;
     let mut hasher = blake3::Hasher::new();
     hasher.update(archive.bytes());
     for path in [&kernel.image, &program] {
@@ -350,8 +353,26 @@ fn everything(output: &mut dyn BufRead) -> Result<Vec<u8>, String> {
     output.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
 }
 
+/// LVM in a guest, which has no udev and keeps nothing.
+const LVM_SETTINGS: &str = "devices {
+    obtain_device_list_from_udev = 0
+    external_device_info_source = \"none\"
+    use_devicesfile = 0
+}
+activation {
+    udev_sync = 0
+    udev_rules = 0
+    verify_udev_operations = 0
+    monitoring = 0
+}
+backup {
+    backup = 0
+    archive = 0
+}
+";
+
 /// The kernel's first file system.
-fn pack(kernel: &Kernel, needs: &Needs) -> Result<Archive, GuestError> {
+fn pack(kernel: &Kernel, needs: &Needs, processor: Processor) -> Result<Archive, GuestError> {
     let mut archive = Archive::default();
     for folder in ["/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", "/var/lib", "/etc"] {
         archive.folder(Path::new(folder));
@@ -362,7 +383,9 @@ fn pack(kernel: &Kernel, needs: &Needs) -> Result<Archive, GuestError> {
     }
     let modules = Modules::below(&kernel.modules, &kernel.release)?;
     let names = MODULES.into_iter().chain(needs.modules.iter().map(String::as_str));
-    let names = names.chain(OPTIONAL_MODULES.into_iter().filter(|name| modules.has(name)));
+    // An emulated processor gains nothing by it, and kernel 6.1 once ended in it (QEMU 7.2).
+    let fast = (processor == Processor::Kvm && needs.modules.contains("dm_crypt")).then_some(FAST_CIPHER);
+    let names = names.chain(OPTIONAL_MODULES.into_iter().chain(fast).filter(|name| modules.has(name)));
     for (number, module) in modules.for_names(names)?.into_iter().enumerate() {
         let name = format!("{number:03}-{}.ko", module.name);
         archive.file(&Path::new(MODULES_FOLDER).join(name), &module.bytes);
@@ -370,6 +393,9 @@ fn pack(kernel: &Kernel, needs: &Needs) -> Result<Archive, GuestError> {
     let optional = needs.optional_programs.iter().filter(|name| look_up(name).is_some());
     let programs: BTreeSet<String> = needs.programs.iter().chain(optional).cloned().collect();
     program::pack(&mut archive, &programs)?;
+    if programs.contains("lvm") {
+        archive.file(Path::new("/etc/lvm/lvm.conf"), LVM_SETTINGS.as_bytes());
+    }
     Ok(archive)
 }
 

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use fsage_engine::host::loopback;
 use fsage_engine::host::process::Identity;
+use fsage_model::layer::{self, LayerDevice};
 use fsage_model::protocol::{BackingFile, Made};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,8 @@ pub enum Lease {
     /// A virtual disk of ours, by its folder: its server is ended, its mount and the folder are removed on
     /// release.
     Disk { directory: PathBuf },
+    /// A layer of ours between drives and a file system, by name; taken down on release.
+    Layer { name: String, device: LayerDevice },
     /// A trace instance of ours in tracefs, by name; removed on release.
     TraceInstance { name: String },
 }
@@ -85,6 +88,8 @@ impl Lease {
                     Err(format!("{} is no virtual disk", directory.display()))
                 }
             }
+            Self::Layer { name, .. } if layer::is_name(name) => Ok(()),
+            Self::Layer { name, .. } => Err(format!("`{name}` is no layer of fsage's")),
             Self::TraceInstance { name } if is_instance(name) => Ok(()),
             Self::TraceInstance { name } => Err(format!("`{name}` is no trace instance of fsage's")),
         }
@@ -100,7 +105,7 @@ impl Lease {
             | Self::Mount { point: path }
             | Self::Setting { path, .. }
             | Self::Disk { directory: path } => Some(path),
-            Self::Process { .. } | Self::TraceInstance { .. } => None,
+            Self::Process { .. } | Self::Layer { .. } | Self::TraceInstance { .. } => None,
         }
     }
 }
@@ -223,6 +228,7 @@ mod tests {
             Lease::Disk { directory: path("/etc") },
             Lease::Disk { directory: path("/run/fsage/disks/../served") },
             Lease::Disk { directory: path("/run/fsage/volumes/not-a-hash") },
+            Lease::Layer { name: "vg0".to_owned(), device: LayerDevice::VolumeGroup },
             Lease::TraceInstance { name: "../events".to_owned() },
             Lease::TraceInstance { name: "fsage-1-".to_owned() },
             setting("/proc/sys/kernel/core_pattern", "1"),
@@ -236,6 +242,7 @@ mod tests {
             Lease::Process { pid: 77, start_ticks: 0 },
             Lease::Disk { directory: path("/run/fsage/disks/old-hdd/served") },
             Lease::Disk { directory: path("/run/fsage/volumes/0123456789abcdef") },
+            Lease::Layer { name: "fsage-0123456789abcdef-1pool".to_owned(), device: LayerDevice::Mapped },
             Lease::TraceInstance { name: "fsage-12-3".to_owned() },
             setting("/proc/sys/vm/dirty_writeback_centisecs", "500"),
         ] {

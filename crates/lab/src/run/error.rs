@@ -177,6 +177,17 @@ fn one_a_line(commands: &[String]) -> String {
     commands.iter().map(|command| escape::line(command)).collect::<Vec<_>>().join("\n")
 }
 
+impl RunError {
+    /// Whether it is the kernel of a guest that does not do: it lacks something, or does not boot.
+    #[must_use]
+    pub const fn is_of_kernel(&self) -> bool {
+        matches!(
+            self,
+            Self::There(_) | Self::Guest(GuestError::NotBuilt { .. } | GuestError::NoModule { .. })
+        )
+    }
+}
+
 impl Explain for RunError {
     fn exit_code(&self) -> u8 {
         match self {

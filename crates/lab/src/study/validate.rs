@@ -19,7 +19,7 @@ use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::problem::Explain;
 use fsage_model::study::{
-    CONTROL, ClaimCheck, ClaimSpec, DiskSpec, QueueError, SIZES, StudySpec, VolumeSpec,
+    CONTROL, ClaimCheck, ClaimSpec, DiskSpec, QueueError, SIZES, StudySpec, VolumeSpec, stack,
 };
 use serde_json::Value;
 
@@ -261,6 +261,7 @@ fn values_of<'a>(
 /// Every problem of the cell.
 pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     let mut problems = volume(&spec.volume);
+    problems.extend(of_layers(spec));
     if spec.deterministic && !spec.volume.is_model_time() {
         let what = "only times of a virtual disk's own clock can be had again: this volume's are the wall's";
         let mut problem = Problem::new(&["deterministic".to_owned()], what);
@@ -275,6 +276,15 @@ pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     problems.extend(precondition::check(spec));
     problems.extend(target::check(spec));
     file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+/// Layers whose own timers go by the wall's clock are not the same from run to run.
+fn of_layers(spec: &StudySpec) -> Option<Problem> {
+    let VolumeSpec::Disk(disk) = &spec.volume else { return None };
+    let timed = disk.stack.iter().find(|layer| layer.goes_by_the_wall()).filter(|_| spec.deterministic)?;
+    let what = format!("`{}` has timers of its own, which go by the wall's clock", timed.name());
+    let hint = Some("leave `deterministic` out, or take other layers".to_owned());
+    Some(Problem { hint, ..Problem::new(&["deterministic".to_owned()], what) })
 }
 
 /// What the driver checks: kind, parameters, mount options, smallest volume.
@@ -363,6 +373,17 @@ fn disk_limits(check: &mut Checker, disk: &DiskSpec) {
     check.require([512, 4096].contains(&block_bytes), "block_bytes", || {
         format!("{block_bytes} is not a block size: 512 or 4096")
     });
+    if let Some((key, why)) =
+        stack::problem(disk.drives, disk.fast.as_ref().map(|fast| fast.size.0), &disk.stack)
+    {
+        check.fail(&key, &why);
+    }
+    check.require(disk.stack.is_empty() || disk.queue.is_empty(), "queue", || {
+        "layers have limits of their own, which the drives' settings do not reach: leave it out".to_owned()
+    });
+    check.require(disk.all_bytes() <= *SIZES.end(), "drives", || {
+        format!("{} drives of {size} are more than 16 TiB together", disk.drives)
+    });
     if let Some(spill) = &disk.spill {
         check.require(spill.is_absolute(), "spill", || format!("{} is not a full path", spill.display()));
     }
@@ -371,6 +392,11 @@ fn disk_limits(check: &mut Checker, disk: &DiskSpec) {
         let mut path = check.path.clone();
         path.push("faults".to_owned());
         check.problems.push(Problem { path, message: error.to_string(), hint: Some(error.hint()) });
+    }
+    let fast = disk.fast.as_ref().and_then(|fast| fast.medium.resolve(fast.size.0).err());
+    if let Some(error) = fast {
+        let path = check.path.iter().cloned().chain(["fast", "medium"].map(str::to_owned)).collect();
+        check.problems.push(Problem { path, message: error.to_string(), hint: error.hint() });
     }
     if let Err(error) = disk.drive().resolve(size.0) {
         let hint = error.hint();

@@ -21,6 +21,10 @@ pub struct Up<'a> {
     pub size_bytes: u64,
     /// Its partitions, which give the size; none: it is one volume.
     pub partitions: &'a [PartitionSpec],
+    /// Equal drives that follow one another, each with its part of the size.
+    pub drives: u32,
+    /// One more drive at their end: its size, in bytes, and its medium.
+    pub fast: Option<(u64, &'a str)>,
     /// Medium, as a flag says it (`hdd-7200,rpm=5400`).
     pub medium: &'a str,
     /// Logical block size.
@@ -55,6 +59,13 @@ pub fn up(disk: &Up<'_>) -> Invocation {
     }
     for partition in disk.partitions {
         words.extend(["--partition".to_owned(), partition.to_string()]);
+    }
+    if disk.drives > 1 {
+        words.extend(["--drives".to_owned(), disk.drives.to_string()]);
+    }
+    if let Some((size_bytes, medium)) = disk.fast {
+        words.extend(["--fast-size".to_owned(), size_bytes.to_string()]);
+        words.extend(["--fast-medium".to_owned(), medium.to_owned()]);
     }
     words.extend(
         [
@@ -119,6 +130,8 @@ mod tests {
             directory: Path::new("/run/fsage/disks/a"),
             size_bytes: 1 << 30,
             partitions: &[],
+            drives: 1,
+            fast: None,
             medium: "hdd-7200",
             block_bytes: 4096,
             time: DiskTime::Model,

@@ -14,8 +14,10 @@ use fsage_model::protocol::{FailureKind, ToolOutput, call};
 
 use crate::target::{Session, TargetError};
 
+pub mod blkdiscard;
 pub mod btrfs_check;
 pub mod btrfs_image;
+pub mod dmsetup;
 pub mod e2fsck;
 pub mod e2image;
 pub mod fio;
@@ -23,6 +25,8 @@ pub mod fsage_disk;
 pub mod generic;
 pub mod git;
 mod local;
+pub mod lvm;
+pub mod mdadm;
 pub mod mke2fs;
 pub mod mkfs_btrfs;
 pub mod mkfs_xfs;
@@ -32,6 +36,9 @@ pub mod xfs_metadump;
 pub mod xfs_repair;
 
 pub use local::Input;
+
+/// Longest that a program may take that makes a layer between drives and a file system.
+const MAKING_LAYER: Duration = Duration::from_secs(3600);
 
 /// An external program that fsage calls.
 #[derive(Debug)]

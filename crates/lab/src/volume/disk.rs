@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsage_engine::host::disk::FILE;
+use fsage_model::disk::DiskTime;
 use fsage_model::disk::call as disk_call;
 use fsage_model::extent::Extent;
 use fsage_model::fault::FaultSpec;
 use fsage_model::medium::PartitionSpec;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
-use fsage_model::study::{DiskOptions, QueueSpec, SIZES};
+use fsage_model::study::{DiskOptions, QueueSpec, SIZES, stack as study_stack};
 
-use super::{Taking, VolumeError};
+use super::{Taking, VolumeError, stack};
 use crate::lease::record::Lease;
 use crate::lease::runtime;
 use crate::target::Session;
@@ -87,6 +88,13 @@ impl DiskVolume {
         if !options.partitions.is_empty() && options.partitions.iter().fold(0, bytes) != size.0 {
             return wrong("size", "must be that of all partitions together".to_owned());
         }
+        if let Some((_, what)) = study_stack::problem(
+            options.drives,
+            options.fast.as_ref().map(|(size, _)| size.0),
+            &options.stack,
+        ) {
+            return wrong("stack", what);
+        }
         if options.spill.as_ref().is_some_and(|spill| spill.is_relative()) {
             return wrong("spill", "must be an absolute path".to_owned());
         }
@@ -102,6 +110,11 @@ impl DiskVolume {
     #[must_use]
     pub const fn options(&self) -> &DiskOptions {
         &self.options
+    }
+
+    /// Whether layers lie between its drives and the file system.
+    pub(super) const fn is_stack(&self) -> bool {
+        !self.options.stack.is_empty()
     }
 
     /// Size of the disk.
@@ -135,6 +148,8 @@ impl DiskVolume {
             directory,
             size_bytes: options.size.0,
             partitions: &options.partitions,
+            drives: options.drives,
+            fast: options.fast.as_ref().map(|(size, medium)| (size.0, medium.as_str())),
             medium: &options.medium,
             block_bytes: options.block_bytes,
             time: options.time,
@@ -154,6 +169,9 @@ impl DiskVolume {
         for part in self.parts() {
             lines.extend(self.describe_part(name, part));
         }
+        let DiskOptions { stack: layers, drives, .. } = &self.options;
+        let drive = Bytes(self.drive_bytes());
+        lines.extend(stack::describe(layers, &self.layer_name(name), *drives, drive, self.fast_bytes()));
         lines
     }
 
@@ -180,16 +198,29 @@ impl DiskVolume {
 
     /// What each block device has of the file that is served: all of it, or one partition after the other.
     fn parts(&self) -> Vec<Option<Extent>> {
-        if self.options.partitions.is_empty() {
-            return vec![None];
-        }
-        let sizes = self.options.partitions.iter().map(|partition| partition.size.0);
+        let DiskOptions { partitions, drives, .. } = &self.options;
+        let sizes: Vec<u64> = match (partitions.is_empty(), *drives, self.fast_bytes()) {
+            (true, 0 | 1, None) => return vec![None],
+            (true, drives, fast) => (0..drives).map(|_| self.drive_bytes()).chain(fast).collect(),
+            (false, ..) => partitions.iter().map(|partition| partition.size.0).collect(),
+        };
         let place = |start_bytes: &mut u64, size_bytes| {
             let extent = Extent { start_bytes: *start_bytes, size_bytes };
             *start_bytes = extent.end_bytes();
             Some(Some(extent))
         };
-        sizes.scan(0, place).collect()
+        sizes.into_iter().scan(0, place).collect()
+    }
+
+    /// Size of the drive for a layer that caches, if there is one.
+    fn fast_bytes(&self) -> Option<u64> {
+        self.options.fast.as_ref().map(|(size, _)| size.0)
+    }
+
+    /// Size of each of the other drives.
+    fn drive_bytes(&self) -> u64 {
+        let DiskOptions { size, drives, .. } = &self.options;
+        size.0.saturating_sub(self.fast_bytes().unwrap_or(0)) / u64::from((*drives).max(1))
     }
 
     /// Whether it keeps a log of its requests.
@@ -234,7 +265,20 @@ impl DiskVolume {
     /// Serves it and attaches it: the facts of its block devices, one for each partition.
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<Vec<BlockFacts>, VolumeError> {
         let file = self.serve(taking, name)?;
-        self.parts().into_iter().map(|part| self.attach(taking, &file, part)).collect()
+        let attached = self.parts().into_iter().map(|part| self.attach(taking, &file, part));
+        let mut drives = attached.collect::<Result<Vec<_>, _>>()?;
+        let fast = if self.options.fast.is_some() { drives.pop() } else { None };
+        stack::build(taking, &self.options.stack, &self.layer_name(name), drives, fast)
+    }
+
+    /// What the names of its layers tell it by: 16 hexadecimal digits, as its folder has.
+    fn layer_name(&self, name: &str) -> String {
+        let directory = self.directory(name);
+        let last = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match &self.place {
+            DiskDirectory::Of(_) => last,
+            DiskDirectory::At(_) => blake3::hash(directory.as_os_str().as_bytes()).to_hex()[..16].to_owned(),
+        }
     }
 
     /// Serves it, and gives the file.
@@ -283,13 +327,20 @@ impl DiskVolume {
         {
             taking.queue_setting(&device, setting, value)?;
         }
+        // Its reads would be in the log, and faults count them. One of several devices stands for all.
+        let first = part.is_none_or(|part| part.start_bytes == 0);
+        let counted = self.options.log || self.options.faults.is_some();
+        if self.options.time == DiskTime::Real && first && !counted {
+            taking.session.call(call::CompensateDelay { device: device.clone() })?;
+        }
         taking.facts(&device)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::disk::{DiskCpu, DiskTime};
+    use fsage_model::disk::DiskCpu;
+    use fsage_model::layer::LayerDevice;
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -302,6 +353,9 @@ mod tests {
         DiskOptions {
             size: Bytes(1 << 30),
             partitions: Vec::new(),
+            drives: 1,
+            fast: None,
+            stack: Vec::new(),
             medium: "hdd-7200".to_owned(),
             rotational: true,
             block_bytes: 4096,
@@ -341,7 +395,9 @@ mod tests {
                 Request::Set(set) => set.reply(&std::mem::replace(&mut max_sectors_kb, set.value.clone())),
                 Request::Get(get) if get.path.ends_with("rotational") => get.reply(&"1".to_owned()),
                 Request::Get(_) => Err(missing()),
-                Request::BlockFacts(facts) => facts.reply(&BlockFacts::default()),
+                Request::BlockFacts(facts) => {
+                    facts.reply(&BlockFacts { size_bytes: 1 << 30, ..BlockFacts::default() })
+                }
                 _ => Ok(Reply::done()),
             })
         }));
@@ -406,6 +462,45 @@ mod tests {
         volume.release(acquired, &mut session, &mut journal).unwrap();
         let asked = asked.lock().unwrap().join(" ");
         assert!(asked.ends_with("loop-detach restore loop-detach end-disk"), "{asked}");
+        assert!(journal.outstanding().is_empty());
+    }
+
+    #[test]
+    fn layers_are_leased_before_they_are_made_and_taken_down_from_the_top() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path()).unwrap();
+        let (mut session, asked) = session(SERVED);
+        let stack = serde_json::from_str(r#"[{"kind":"raid","level":1},{"kind":"crypt"}]"#).unwrap();
+        let options = DiskOptions { size: Bytes(2 << 30), drives: 2, stack, ..options() };
+        let volume = Volume::Disk(DiskVolume::new(options, Path::new("/store")).unwrap());
+        let lines = volume.describe("d").join("\n");
+        for wanted in [
+            " --drives 2 ",
+            " --offset 1073741824 --sizelimit 1073741824 ",
+            "mdadm --create ",
+            " crypt aes-xts-plain64 ",
+        ] {
+            assert!(lines.contains(wanted), "{wanted}: {lines}");
+        }
+        let acquired = volume.acquire(&mut session, &mut journal, "d").unwrap();
+        // The uppermost layer is the volume, and below it are the others and the drives.
+        assert_eq!(acquired.devices.len(), 4);
+        let layers: Vec<LayerDevice> = journal
+            .outstanding()
+            .iter()
+            .filter_map(|record| match record.lease {
+                Lease::Layer { device, .. } => Some(device),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(layers, [LayerDevice::Array, LayerDevice::Mapped]);
+        volume.release(acquired, &mut session, &mut journal).unwrap();
+        let asked = asked.lock().unwrap().join(" ");
+        assert!(
+            asked.contains("run-tool block-facts hold-device run-tool block-facts hold-device let-device-go end-layer let-device-go end-layer"),
+            "{asked}"
+        );
+        assert!(asked.ends_with("loop-detach end-disk"), "{asked}");
         assert!(journal.outstanding().is_empty());
     }
 

@@ -31,6 +31,7 @@ pub mod loop_file;
 pub mod partition;
 pub mod safety;
 pub mod split;
+pub mod stack;
 
 pub use consent::EraseConsent;
 pub use device::DeviceVolume;
@@ -247,7 +248,13 @@ impl Volume {
             if let Self::Device(_) = self {
                 devices.iter().try_for_each(|facts| of_disk_alone(facts, self.wanted_queue().1))?;
             }
-            devices.iter().map(|facts| taking.queue(facts, self.wanted_queue())).collect()
+            // Layers above drives have no scheduler of their own.
+            let is_drive = |facts: &BlockFacts| !self.is_stack() || facts.backing_file.is_some();
+            let queue = |facts: BlockFacts| match is_drive(&facts) {
+                true => taking.queue(&facts, self.wanted_queue()),
+                false => Ok(facts),
+            };
+            devices.into_iter().map(queue).collect()
         };
         let devices = match devices.and_then(set) {
             Ok(devices) => devices,
@@ -360,6 +367,11 @@ impl Volume {
             Self::Loop(_) | Self::Disk(_) | Self::Partition(_) => Ok(()),
             Self::Device(volume) => volume.look(),
         }
+    }
+
+    /// Whether layers lie between its drives and the file system.
+    const fn is_stack(&self) -> bool {
+        matches!(self, Self::Disk(volume) if volume.is_stack())
     }
 
     fn wanted_queue(&self) -> (Option<&str>, &QueueSpec) {

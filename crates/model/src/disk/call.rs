@@ -183,9 +183,18 @@ calls! {
     } -> ();
     /// Take the faults out again: the disk holds every byte that it was given.
     ClearFaults -> ();
+    /// Give answers this much earlier than the medium's time, in real time: what the way between the block device and the
+    /// server takes.
+    SetLead {
+        /// Nanoseconds, at most [`MOST_LEAD_NS`].
+        lead_ns: u64,
+    } -> ();
     /// Unmount and end. Refused while the disk is in use.
     Down -> ();
 }
+
+/// Longest [`SetLead`]: a host whose way to the server takes longer is too busy to stand in for a drive.
+pub const MOST_LEAD_NS: u64 = 1_000_000;
 
 /// A snapshot that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

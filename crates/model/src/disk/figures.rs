@@ -140,8 +140,15 @@ pub struct DelayError {
     pub answers: u64,
     /// How much later than they should they were given, on the average.
     pub mean_ns: u64,
+    /// The sum over all of them.
+    #[serde(default)]
+    pub sum_ns: u64,
     /// The worst of them.
     pub max_ns: u64,
+    /// How much earlier than the medium's time they should be given: what the way between the block device and the server
+    /// takes.
+    #[serde(default)]
+    pub lead_ns: u64,
 }
 
 /// How requests come.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::requests::RequestSummary;
 use super::work::Work;
-use crate::disk::{DiskCounter, DiskTime, DiskUse, WAITING};
+use crate::disk::{DELAY_COUNTERS, DiskCounter, DiskTime, DiskUse, WAITING};
 use crate::quantity::as_f64;
 use crate::warning::Warning;
 
@@ -109,7 +109,9 @@ pub fn disk_metrics(used: &DiskUse) -> Vec<MeasureMetric> {
         let waiting_ns = used.counter(WAITING).filter(|_| used.elapsed_ns > 0);
         metrics.extend(waiting_ns.map(|waiting_ns| depth(waiting_ns, as_f64(used.elapsed_ns))));
     }
-    metrics.extend(used.counters.iter().map(|counter| {
+    // How well replies were timed is said of the host, and no cost of what was measured.
+    let counters = used.counters.iter().filter(|counter| !DELAY_COUNTERS.contains(&counter.name.as_str()));
+    metrics.extend(counters.map(|counter| {
         let DiskCounter { name, unit, value, .. } = counter;
         let unit = if used.time == DiskTime::Model { model_unit(unit) } else { unit.clone() };
         MeasureMetric::cost(&format!("{DISK_COUNTER}{name}"), &unit, *value)

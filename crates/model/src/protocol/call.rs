@@ -20,6 +20,7 @@ use crate::crash::{
 };
 use crate::extent::Extent;
 use crate::image::ImageSummary;
+use crate::layer::LayerDevice;
 use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
 use crate::lockstep::{LockstepResult, LockstepSpec, RunHistory};
@@ -138,9 +139,15 @@ calls! {
     /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the
     /// folder; one that is gone is not an error.
     EndDisk { directory: PathBuf } -> ();
+    /// Take down a layer between drives and a file system, by its name; one that is gone is not an error.
+    EndLayer { name: String, device: LayerDevice } -> ();
     /// What the virtual disk under `directory` says of itself.
     /// The reply is `None` where there is none.
     DiskStat { directory: PathBuf } -> Option<disk::DiskStat>;
+    /// Measure the way from a block device to the server of the virtual disk below it, and have the disk answer by that much
+    /// earlier, in nanoseconds, so that delayed replies come in time. The reply is `None` where there is no such disk, or its
+    /// replies are not delayed.
+    CompensateDelay { device: PathBuf } -> Option<u64>;
     /// Remove a file; a missing one is not an error.
     RemoveFile { file: PathBuf } -> ();
     /// Make a directory of the lab's and its parents, for this user alone.

@@ -69,6 +69,9 @@ impl DriveSpec {
             faults: self.faults.clone(),
             scheduler: self.scheduler.clone(),
             queue: self.queue.clone(),
+            drives: 1,
+            fast: None,
+            stack: Vec::new(),
             share: Some(Box::new(share)),
         }
     }

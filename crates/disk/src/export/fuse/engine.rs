@@ -113,17 +113,19 @@ impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
 
     /// Serves until the mount is gone.
     pub fn run(&mut self) -> fsage_sys::Result<()> {
+        if self.gate.time() == DiskTime::Real {
+            // The kernel's default of 50 µs is as long as a read of flash. Where it is not allowed, lateness tells.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        }
         loop {
             self.heartbeat.rest();
             let next_due_ns = self.held.iter().filter_map(|job| job.due_ns).min();
             let wait = next_due_ns.map_or(Wait::Forever, Wait::Until);
-            let mut arrived = std::mem::take(&mut self.arrived);
-            let goes_on = self.carrier.receive(&mut arrived, wait)?;
+            let mut goes_on = self.receive(wait)?;
             self.heartbeat.work();
-            for slot in arrived.drain(..) {
-                self.take(slot)?;
+            if self.gate.gather_ns() > 0 {
+                goes_on = goes_on && self.gather()?;
             }
-            self.arrived = arrived;
             self.answer_due()?;
             if self.held.is_empty() {
                 self.serve_waiting()?;
@@ -132,6 +134,30 @@ impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
                 return Ok(());
             }
         }
+    }
+
+    /// Takes what comes; `false`: the mount is gone.
+    #[inline]
+    fn receive(&mut self, wait: Wait) -> fsage_sys::Result<bool> {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        let goes_on = self.carrier.receive(&mut arrived, wait)?;
+        for slot in arrived.drain(..) {
+            self.take(slot)?;
+        }
+        self.arrived = arrived;
+        Ok(goes_on)
+    }
+
+    /// Waits for more of what waits, until nothing comes.
+    fn gather(&mut self) -> fsage_sys::Result<bool> {
+        let mut known = 0;
+        while known < self.waiting.len() && self.waiting.len() < BATCH {
+            known = self.waiting.len();
+            if !self.receive(Wait::Until(clock::raw_ns() + self.gate.gather_ns()))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Decides about a request that has come.

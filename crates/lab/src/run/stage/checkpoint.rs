@@ -146,6 +146,8 @@ fn forgets(volume: &VolumeSpec) -> bool {
         VolumeSpec::Device { .. } | VolumeSpec::Partition { .. } => false,
         // What is restored on one partition is written on the others' drive.
         VolumeSpec::Disk(disk) if disk.share.is_some() => false,
+        // What is restored goes through the layers, which keep maps and journals of their own.
+        VolumeSpec::Disk(disk) if !disk.stack.is_empty() => false,
         // A log would begin again, and faults count requests.
         VolumeSpec::Disk(disk) if disk.log || disk.faults.is_some() => false,
         VolumeSpec::Disk(disk) => match disk.medium.resolved() {

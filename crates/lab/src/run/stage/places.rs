@@ -65,10 +65,12 @@ impl StageContext<'_> {
 /// The medium that times are of.
 fn medium(volume: &VolumeSpec) -> Result<MediumSpec, MediumError> {
     match volume {
-        VolumeSpec::Disk(disk) => Ok(disk.drive()),
-        VolumeSpec::Loop { .. } | VolumeSpec::Device { .. } | VolumeSpec::Partition { .. } => {
-            DEFAULT_MEDIUM.parse()
-        }
+        // Where a file lies on layers says little of where it lies on their drives.
+        VolumeSpec::Disk(disk) if disk.stack.is_empty() => Ok(disk.drive()),
+        VolumeSpec::Disk(_)
+        | VolumeSpec::Loop { .. }
+        | VolumeSpec::Device { .. }
+        | VolumeSpec::Partition { .. } => DEFAULT_MEDIUM.parse(),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use fsage_model::study::{GuestSpec, StageSpec};
+use fsage_model::study::{GuestSpec, LayerSpec, StageSpec, VolumeSpec};
 
 use crate::guest::{self, Guest, GuestError, Needs, Processor};
 use crate::run::RunError;
 use crate::run::error::TrialError;
+use crate::run::stage;
 use crate::study::Cell;
 use crate::target::{Connection, Patience, TargetError};
 
@@ -118,6 +119,14 @@ pub(super) fn needs_of(cell: &Cell) -> Needs {
     needs
 }
 
+/// The layers of a volume.
+fn layers(volume: &VolumeSpec) -> &[LayerSpec] {
+    match volume {
+        VolumeSpec::Disk(disk) => &disk.stack,
+        VolumeSpec::Loop { .. } | VolumeSpec::Device { .. } | VolumeSpec::Partition { .. } => &[],
+    }
+}
+
 /// Adds what the trials of a cell need in a guest.
 pub(super) fn add_needs(needs: &mut Needs, cell: &Cell) {
     let kind = match cell.file_system.mount_type() {
@@ -131,6 +140,13 @@ pub(super) fn add_needs(needs: &mut Needs, cell: &Cell) {
         needs.modules.insert(kind.to_owned());
     }
     needs.programs.extend(cell.file_system.programs());
+    let own = &cell.spec.volume;
+    let others: Vec<VolumeSpec> =
+        cell.spec.stages().flat_map(|stage| stage::of(stage).other_volumes(own)).collect();
+    for layer in others.iter().chain([own]).flat_map(layers) {
+        needs.modules.extend(layer.modules().into_iter().map(str::to_owned));
+        needs.programs.extend(layer.programs().iter().map(|name| (*name).to_owned()));
+    }
     // What else this host has: a stage that lacks one says so.
     for stage in cell.spec.stages() {
         let names: &[&str] = match stage {

@@ -36,6 +36,16 @@ pub(in crate::study) fn check(cells: &[Cell]) -> Vec<Problem> {
             format!("volumes share the drive `{}`, and only logs of one volume are priced", share.drive);
         return vec![Problem { hint, ..Problem::new(&["price".to_owned()], what) }];
     }
+    if let Some(disk) =
+        logged.iter().find(|disk| disk.drives > 1 || disk.fast.is_some()).filter(|_| !media.is_empty())
+    {
+        let hint = Some("leave `price` out, or take one drive".to_owned());
+        let what = format!(
+            "a volume has {} drives, and only logs of one drive are priced",
+            disk.drives + u32::from(disk.fast.is_some())
+        );
+        return vec![Problem { hint, ..Problem::new(&["price".to_owned()], what) }];
+    }
     let of = |(index, medium): (usize, &MediumSpec)| {
         one(&media[..index], medium, &logged).map(|problem| at(index, problem))
     };

@@ -261,6 +261,10 @@ impl Limits for PowerCutsStage {
         check.require(disk.share.is_none(), "", || {
             "a crash state is one of the whole drive: give the volume a `medium` of its own".to_owned()
         });
+        check.require(disk.stack.is_empty(), "", || {
+            "the layers of a stack are not made again for each crash state: leave `volume.stack` out"
+                .to_owned()
+        });
         check.require(!disk.log, "", || {
             "the disk keeps one log, which this stage begins at its load: leave `volume.log` out".to_owned()
         });
