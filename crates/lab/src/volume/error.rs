@@ -81,7 +81,7 @@ pub enum VolumeError {
         /// As the study names it.
         layer: &'static str,
         /// Why.
-        source: ToolError,
+        source: Box<ToolError>,
     },
     /// The requests of a virtual disk could not be kept.
     #[error("the log of the virtual disk cannot be kept")]
@@ -124,7 +124,8 @@ impl Explain for VolumeError {
             | Self::Scheduler { .. }
             | Self::Setting { .. } => exit_code_of(FailureKind::Missing),
             Self::NotServed { .. } => EXIT_INTERNAL,
-            Self::Disk(error) | Self::Log(error) | Self::Layer { source: error, .. } => error.exit_code(),
+            Self::Disk(error) | Self::Log(error) => error.exit_code(),
+            Self::Layer { source, .. } => source.exit_code(),
             Self::Lease(error) => error.exit_code(),
             Self::Target(error) => exit_code_of(error.kind()),
         }
@@ -139,11 +140,12 @@ impl Explain for VolumeError {
             Self::Disk(ToolError::Missing { .. }) => {
                 Some("fsage-disk must lie beside fsage-agent: build it with `make build`".to_owned())
             }
-            Self::Layer { source: ToolError::Status { .. }, .. } => Some(
+            Self::Layer { source, .. } if matches!(**source, ToolError::Status { .. }) => Some(
                 "a kernel without the driver says so like this: `target = { kind = \"guest\" }` runs the trial where it is (docs/stacks.md)"
                     .to_owned(),
             ),
-            Self::Disk(error) | Self::Log(error) | Self::Layer { source: error, .. } => error.hint(),
+            Self::Disk(error) | Self::Log(error) => error.hint(),
+            Self::Layer { source, .. } => source.hint(),
             Self::Refused { path, refusal } => Some(refusal.hint(path)),
             Self::Look(_) => Some("plug it in, or run as root to see it".to_owned()),
             Self::Space { .. } | Self::Room { .. } => {

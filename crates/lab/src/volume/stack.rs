@@ -132,7 +132,8 @@ fn run(taking: &mut Taking<'_>, layer: &LayerSpec, commands: &[Invocation]) -> R
     for command in commands {
         taking.commands.push(command.to_string());
         let layer = layer.name();
-        command.run_checked(taking.session).map_err(|source| VolumeError::Layer { layer, source })?;
+        let made = command.run_checked(taking.session);
+        made.map_err(|source| VolumeError::Layer { layer, source: Box::new(source) })?;
     }
     Ok(())
 }
