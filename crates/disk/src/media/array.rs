@@ -14,7 +14,7 @@ use crate::request::{Operation, Request};
 /// batch with the others, and what a medium does in idle time it does meanwhile.
 ///
 /// Spindles of real drives turn independently. Here each is a fixed part of a turn ahead of the one before
-/// ([`PHASE_NS`]), so that equal places on several drives do not pass under their heads at the same moment.
+/// (1.6 ms), so that equal places on several drives do not pass under their heads at the same moment.
 ///
 #[derive(Debug, Clone)]
 pub struct Array<M> {
