@@ -222,8 +222,8 @@ impl Bisection<'_> {
                 return Err(Problem { hint, ..Problem::new(EXIT_USAGE, why) }.into());
             }
         }
-        self.followed =
-            self.fired(last)?.into_iter().map(|Fired { metric, context, .. }| (metric, context)).collect();
+        let fired = self.fired(&self.outcomes(last)?);
+        self.followed = fired.into_iter().map(|Fired { metric, context, .. }| (metric, context)).collect();
         let mut search = Search::new(self.row.len());
         while let Some(index) = search.next() {
             let left = u64::from(search.steps_left());
@@ -242,14 +242,12 @@ impl Bisection<'_> {
 
     /// Tries a kernel.
     fn step(&mut self, index: usize) -> Result<Verdict, Ended> {
-        let verdict = match self.trials(index)? {
-            Some(why) => Verdict::Skipped(why),
-            None => self.judged(index)?,
-        };
-        let (word, why) = match &verdict {
-            Verdict::Good => ("good", String::new()),
-            Verdict::Bad => ("bad", in_words(&self.fired(index)?)),
-            Verdict::Skipped(why) => ("skipped", why.clone()),
+        let (verdict, word, why) = match self.trials(index)? {
+            Some(why) => (Verdict::Skipped(why.clone()), "skipped", why),
+            None => match self.judged(index)?.as_slice() {
+                [] => (Verdict::Good, "good", String::new()),
+                fired => (Verdict::Bad, "bad", in_words(fired)),
+            },
         };
         let kernel = self.row[index].name.clone();
         let more = if why.is_empty() { String::new() } else { format!(": {why}") };
@@ -311,15 +309,15 @@ impl Bisection<'_> {
         Ok(outcomes(&self.gates, &comparison)?)
     }
 
-    fn judged(&self, index: usize) -> Result<Verdict, Ended> {
-        if !self.fired(index)?.is_empty() {
-            return Ok(Verdict::Bad);
-        }
+    /// The metrics that make a kernel bad; none: it is good. Where one does not tell, the search ends.
+    fn judged(&self, index: usize) -> Result<Vec<Fired>, Ended> {
         let outcomes = self.outcomes(index)?;
-        let is_open = |metric: &str, context: &str| self.is_followed(metric, context);
-        let open = |gate: &Outcome| gate.cannot_tell.iter().any(|row| is_open(&row.metric, &row.context));
-        if !outcomes.iter().any(open) {
-            return Ok(Verdict::Good);
+        let open =
+            |gate: &Outcome| gate.cannot_tell.iter().any(|row| self.is_followed(&row.metric, &row.context));
+        let is_open = outcomes.iter().any(open);
+        let fired = self.fired(&outcomes);
+        if !fired.is_empty() || !is_open {
+            return Ok(fired);
         }
         let name = &self.row[index].name;
         self.terminal
@@ -342,9 +340,9 @@ impl Bisection<'_> {
     }
 
     /// Which metrics make a kernel bad.
-    fn fired(&self, index: usize) -> Result<Vec<Fired>, Problem> {
-        let fired = self.outcomes(index)?.into_iter().flat_map(|gate| gate.fired);
-        Ok(fired.filter(|one| self.is_followed(&one.metric, &one.context)).collect())
+    fn fired(&self, outcomes: &[Outcome]) -> Vec<Fired> {
+        let fired = outcomes.iter().flat_map(|gate| &gate.fired);
+        fired.filter(|one| self.is_followed(&one.metric, &one.context)).cloned().collect()
     }
 
     /// What changed from the last good kernel to the first bad one, which nothing has tested so far: a metric that changes a little with

@@ -17,8 +17,9 @@ use super::{HostError, read_trimmed};
 /// Longest that one program may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Settings of `lvm`: nothing of the host's is read or kept.
-const LVM: &str = "devices{use_devicesfile=0 scan_lvs=1} backup{backup=0 archive=0} activation{monitoring=0}";
+/// Settings of `lvm`: nothing of the host's is read or kept, no archive and no list of devices.
+pub const LVM: &str =
+    "devices{use_devicesfile=0 scan_lvs=1} backup{backup=0 archive=0} activation{monitoring=0}";
 
 /// Takes down the layer called `name`; one that is gone is not an error. What of it is `held` is let go of before.
 ///

@@ -383,7 +383,7 @@ fn pack(kernel: &Kernel, needs: &Needs, processor: Processor) -> Result<Archive,
     }
     let modules = Modules::below(&kernel.modules, &kernel.release)?;
     let names = MODULES.into_iter().chain(needs.modules.iter().map(String::as_str));
-    // An emulated processor gains nothing by it, and kernel 6.1 once ended in it (QEMU 7.2).
+    // An emulated processor gains nothing by it.
     let fast = (processor == Processor::Kvm && needs.modules.contains("dm_crypt")).then_some(FAST_CIPHER);
     let names = names.chain(OPTIONAL_MODULES.into_iter().chain(fast).filter(|name| modules.has(name)));
     for (number, module) in modules.for_names(names)?.into_iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsage_engine::host::layer::LVM;
 use fsage_model::size::Bytes;
 
 use super::{Invocation, MAKING_LAYER, Program};
@@ -12,10 +13,6 @@ pub static PROGRAM: Program = Program::new("lvm", MAKING_LAYER);
 /// The logical volume of a group of fsage's.
 const VOLUME: &str = "volume";
 
-/// Nothing of the host's is read or kept: no archive, no list of devices, no other device.
-const CONFIGURATION: &str =
-    "devices{use_devicesfile=0 scan_lvs=1} backup{backup=0 archive=0} activation{monitoring=0}";
-
 /// Least extent, in KiB: a stripe is no longer than one.
 const EXTENT_KIB: u64 = 4096;
 
@@ -23,7 +20,7 @@ const EXTENT_KIB: u64 = 4096;
 fn command(words: &[&str], devices: &[&Path]) -> Vec<String> {
     let list: Vec<String> = devices.iter().map(|path| path.display().to_string()).collect();
     let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    all.extend(["--config".to_owned(), CONFIGURATION.to_owned(), "--devices".to_owned(), list.join(",")]);
+    all.extend(["--config".to_owned(), LVM.to_owned(), "--devices".to_owned(), list.join(",")]);
     all
 }
 

@@ -273,12 +273,7 @@ impl DiskVolume {
 
     /// What the names of its layers tell it by: 16 hexadecimal digits, as its folder has.
     fn layer_name(&self, name: &str) -> String {
-        let directory = self.directory(name);
-        let last = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match &self.place {
-            DiskDirectory::Of(_) => last,
-            DiskDirectory::At(_) => blake3::hash(directory.as_os_str().as_bytes()).to_hex()[..16].to_owned(),
-        }
+        self.directory(name).file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Serves it, and gives the file.
