@@ -63,7 +63,7 @@ impl Explain for TreeError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Git(_) => Some("install it with `apt-get install git`".to_owned()),
-            Self::Refused { .. } => Some("a lock that a killed search left in the repository's `worktrees` folder goes with `git worktree prune`".to_owned()),
+            Self::Refused { .. } => Some("name a repository and revisions that it has; what a killed search left in it goes with `git worktree prune`".to_owned()),
             Self::Place { .. } => Some("remove it, or take another `--store`".to_owned()),
             Self::Order { .. } => Some(
                 "name an ancestor as good; on other branches take the commit where they parted".to_owned(),
