@@ -12,7 +12,7 @@ use crate::tools::{Invocation, Program};
 #[derive(Debug)]
 pub struct F2fs;
 
-/// What is known of it. In the model: `crates/model/src/filesystem/f2fs.rs`.
+/// Its facts. In the model: `crates/model/src/filesystem/f2fs.rs`.
 static FACTS: FileSystemFacts = FileSystemFacts {
     title: "a log in segments, for flash",
     statfs_type: Some(0xF2F5_2010),

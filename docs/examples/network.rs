@@ -1,6 +1,6 @@
-//! A network volume: so long for a request, so many bytes per second, so many requests at once.
+//! A network volume with a latency per request, a bandwidth, and a number of parallel requests.
 //!
-//! **Queueing rule.** A request goes to the lane that is free first; all lanes share one connection.
+//! **Queueing rule.** A request goes to the lane that becomes free first; all lanes share one connection.
 //!
 //! Known limits: no jitter, no credits, no cache.
 
@@ -30,7 +30,7 @@ pub struct Network {
     latency_ns: u64,
     now_ns: u64,
     interface: Interface,
-    /// When each lane is free.
+    /// When each lane becomes free.
     free_ns: Vec<u64>,
     waited_ns: u64,
 }
@@ -52,7 +52,7 @@ impl Model for Network {
         self.now_ns = self.now_ns.max(now_ns);
         for (request, done) in batch.iter().zip(done_ns) {
             let request = request.within(self.size_bytes);
-            // The lane that is free first.
+            // The lane that becomes free first.
             let lane = (0..self.free_ns.len()).min_by_key(|lane| self.free_ns[*lane]).unwrap_or(0);
             let served_ns = self.free_ns[lane].max(self.now_ns) + self.latency_ns;
             self.waited_ns += self.latency_ns;

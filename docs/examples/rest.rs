@@ -1,4 +1,4 @@
-//! The `rest` stage: nothing is asked of the volume for a while.
+//! The `rest` stage: the volume is idle for a while.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::run::trial_volume::TrialVolume;
 pub struct RestStage {
     /// Name in dotted paths.
     pub name: String,
-    /// How long.
+    /// Duration in seconds.
     pub seconds: u64,
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The note must be the last one that was acknowledged, or one that was written after it.
+# The note must be the last acknowledged one, or one that was written after it.
 last=$(tail -n 1 "$FSAGE_ACKNOWLEDGED")
 if [ ! -e note ]; then
     [ -z "$last" ] && exit 0

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The virtual disk `board` as the board of disk.toml; its block device is in the file `device`.
+# The virtual disk `board` takes the place of the board in disk.toml; the file `device` has the path of its block device.
 fsage=${FSAGE:-fsage}
 read -r device < device || exit 126
 case $1 in
 power_off)
     "$fsage" disk fault set board '{"write_error": [{"rate": 1.0}]}' || exit 1
     touch off
-    # What runs on a board ends with its power.
+    # Programs on a board end when its power is cut.
     if [ -e load.pid ]; then
         kill -9 "$(cat load.pid)" 2> /dev/null
         rm -f load.pid
@@ -20,7 +20,7 @@ power_off)
         fi
         sleep 0.05
     done
-    # Nothing of what the kernel holds of the device survives a cut: it is dropped while writes still fail.
+    # No data that the kernel has cached for the device survives a cut: the cache is dropped while writes still fail.
     blockdev --flushbufs "$device" 2> /dev/null
     exit 0
     ;;

@@ -54,7 +54,7 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
         Preset::Bytes(4 * KIB),
         Flag::Argument("--sectorsize"),
-        "Block size of data. Larger than the page size (mostly 4 KiB) mounts only on kernels built for it.",
+        "Block size of data. Blocks larger than the page size (usually 4 KiB) need a kernel that was built for them.",
     ),
     parameter(
         "data_profile",
@@ -103,14 +103,14 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Switch,
         Preset::Own("on"),
         Flag::Alone(&[], &["--nodiscard"]),
-        "Discard the whole device first. A loop file has its blocks again when it is mounted.",
+        "Discard the whole device first. A loop file is fully allocated again at the mount.",
     ),
     parameter(
         "label",
         ParameterType::Text { max: 255 },
         Preset::Text(fsage_model::study::LABEL),
         Flag::Argument("--label"),
-        "Label. The default is how a later run recognises a device as its own to overwrite.",
+        "Label. With the default, later runs recognise the device as fsage's and may overwrite it.",
     ),
     parameter(
         "uuid",

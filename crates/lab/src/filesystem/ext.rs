@@ -76,7 +76,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: size(KIB, 64 * KIB),
         preset: Preset::Bytes(4 * KIB),
         flag: Flag::Argument("-b"),
-        doc: "Block size. Larger than the page size (mostly 4 KiB) mounts only on newer kernels.",
+        doc: "Block size. Blocks larger than the page size (usually 4 KiB) need a newer kernel.",
         only: &[],
     },
     Parameter {
@@ -124,7 +124,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Switch,
         preset: Preset::Switch(false),
         flag: Flag::Keys("-E", &["lazy_itable_init", "lazy_journal_init"]),
-        doc: "Leave inode tables and journal to be initialised after the mount, while the load runs.",
+        doc: "Initialise inode tables and journal after the mount, while the load runs.",
         only: &[],
     },
     Parameter {
@@ -156,7 +156,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Switch,
         preset: Preset::Own("on"),
         flag: Flag::Word("-E", "discard", "nodiscard"),
-        doc: "Discard the whole device first. A loop file has its blocks again when it is mounted.",
+        doc: "Discard the whole device first. A loop file is fully allocated again at the mount.",
         only: &[],
     },
     Parameter {
@@ -188,7 +188,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Text { max: 16 },
         preset: Preset::Text(fsage_model::study::LABEL),
         flag: Flag::Argument("-L"),
-        doc: "Label. The default is how a later run recognises a device as its own to overwrite.",
+        doc: "Label. With the default, later runs recognise the device as fsage's and may overwrite it.",
         only: &[],
     },
     Parameter {

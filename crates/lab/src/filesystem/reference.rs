@@ -67,8 +67,8 @@ default column shows a value, which is always passed. Every mkfs parameter can a
 as in `--set file_system.options.xfs.mkfs.agcount=8`. A file system that is not listed here can be described in
 the study itself: see [adding a file system](adding-a-file-system.md).
 
-**A study with a `[driver]` is a program that runs as root**: its commands are whatever its author wrote. `fsage run`
-shows them and stops (exit code 2) unless `--allow-commands` is given; `--dry-run` shows them among all others. Studies
+**A study with a `[driver]` is a program that runs as root**: its author can make it run any command. `fsage run`
+shows them and stops (exit code 2) unless `--allow-commands` is given; `--dry-run` includes them. Studies
 that come with fsage, unchanged, need no permission, nor do drivers given with `--set` to one of them. Everything else
 that a study can name is restricted: jobs of fio to a list of harmless keys, git to run without hooks, filters or other
 programs that a repository's settings name.
@@ -101,7 +101,7 @@ fn section(page: &mut String, driver: &dyn Driver) {
     let _ = write!(
         page,
         "\n## {}\n\n{}. Made by `{}`, checked by `{}` (Debian package {}). Smallest volume {}.\n\
-         Mount options by default: {mount}.\n\n| parameter | value | default | becomes | |\n| --- | --- | --- | --- | --- |\n",
+         Default mount options: {mount}.\n\n| parameter | value | default | becomes | |\n| --- | --- | --- | --- | --- |\n",
         driver.name(),
         capitalised(driver.facts().title),
         driver.mkfs().name,

@@ -35,7 +35,7 @@ pub static PARAMETERS: &[Parameter] = &[
         size(KIB, 64 * KIB),
         Preset::Bytes(4 * KIB),
         Flag::Keys("-b", &["size"]),
-        "Block size. Larger than the page size (mostly 4 KiB) mounts only on Linux 6.12 and later.",
+        "Block size. Blocks larger than the page size (usually 4 KiB) need Linux 6.12 or later.",
     ),
     parameter(
         "sector_size",
@@ -105,7 +105,7 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Switch,
         Preset::Own("on"),
         Flag::Keys("-m", &["crc"]),
-        "Metadata checksums (version 5). Without them mounts only on older kernels.",
+        "Metadata checksums (version 5). Volumes without checksums can be mounted only on older kernels.",
     ),
     parameter(
         "finobt",
@@ -161,14 +161,14 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Switch,
         Preset::Own("on"),
         Flag::Alone(&[], &["-K"]),
-        "Discard the whole device first. A loop file has its blocks again when it is mounted.",
+        "Discard the whole device first. A loop file is fully allocated again at the mount.",
     ),
     parameter(
         "label",
         ParameterType::Text { max: 12 },
         Preset::Text(fsage_model::study::LABEL),
         Flag::Argument("-L"),
-        "Label. The default is how a later run recognises a device as its own to overwrite.",
+        "Label. With the default, later runs recognise the device as fsage's and may overwrite it.",
     ),
     parameter(
         "uuid",

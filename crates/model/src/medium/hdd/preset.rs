@@ -7,7 +7,7 @@ use crate::medium::preset::Preset;
 pub(in crate::medium) static PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-7200",
-        summary: "hard disk, 7,200 rpm, SATA, 500 GB class",
+        summary: "hard disk, 7,200 rpm, SAS, 500 GB class",
         source: "Seagate, Constellation.2 SAS Product Manual, Rev. H, sections 5.1 and 5.2 (ST9500620SS)",
         parameters: AnyParameters::Hdd(HDD_7200),
     },
