@@ -67,27 +67,27 @@ pub struct AgeArgs {
     pub deterministic: bool,
 
     /// Stop after this many operations over all threads
-    #[arg(long, value_name = "N", help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)",
+    #[arg(long, value_name = "N", help_heading = "Stop conditions (the first that is met; at least one, unless the workload ends by itself)",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
     /// Stop after this much data was written, such as 10GiB
     #[arg(
         long,
         value_name = "SIZE",
-        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
+        help_heading = "Stop conditions (the first that is met; at least one, unless the workload ends by itself)"
     )]
     pub bytes: Option<Bytes>,
     /// Stop after this many seconds of load
     #[arg(
         long,
         value_name = "S",
-        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
+        help_heading = "Stop conditions (the first that is met; at least one, unless the workload ends by itself)"
     )]
     pub seconds: Option<f64>,
     /// Stop when the volume has no space for an operation: no free block, or no free inode
     #[arg(
         long,
-        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
+        help_heading = "Stop conditions (the first that is met; at least one, unless the workload ends by itself)"
     )]
     pub until_full: bool,
     /// Stop at a measured age; may be repeated, then all must be met: extents_per_file=N,
@@ -96,20 +96,20 @@ pub struct AgeArgs {
     #[arg(
         long,
         value_name = "AGE=VALUE",
-        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
+        help_heading = "Stop conditions (the first that is met; at least one, unless the workload ends by itself)"
     )]
     pub until: Vec<String>,
 
     /// Probe free space and latencies every N operations, while the load is stopped; 0: only at the end
     /// [default: 0; 20,000 with an --until that needs the layout or the free space, less often if probes take
     /// more than 5 % of the run]
-    #[arg(long, value_name = "N", help_heading = "What to record")]
+    #[arg(long, value_name = "N", help_heading = "Recording")]
     pub probe_every: Option<u64>,
     /// Record every operation with its result and latency as Parquet
-    #[arg(long, value_name = "FILE", help_heading = "What to record")]
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
     pub trace: Option<PathBuf>,
     /// Run fstrim at every probe
-    #[arg(long, help_heading = "What to record")]
+    #[arg(long, help_heading = "Recording")]
     pub trim: bool,
 }
 
@@ -153,10 +153,10 @@ pub(crate) fn show(
 
 fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
     let directory = std::path::absolute(&args.directory)
-        .map_err(|error| Problem::new(EXIT_USAGE, "the directory cannot be named").because(&error))?;
+        .map_err(|error| Problem::new(EXIT_USAGE, "the directory has no absolute path").because(&error))?;
     if !directory.is_dir() {
         return Err(Problem::new(EXIT_USAGE, format!("`{}` is not a directory", args.directory.display()))
-            .hint("make it first, on the file system that is to be aged"));
+            .hint("create it first, on the file system to age"));
     }
     if args.seconds.is_some_and(|s| !s.is_finite() || s <= 0.0) {
         return Err(Problem::new(EXIT_USAGE, "--seconds must be a number above 0"));
@@ -167,15 +167,15 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
     let probes = age.as_ref().is_some_and(|age| age.needs_probes() || steered);
     let probe_every = args.probe_every.unwrap_or(if probes { AGE_PROBE } else { 0 });
     if probe_every == 0 && age.as_ref().is_some_and(AgeTarget::needs_probes) {
-        let what = "this --until is checked by probes, and --probe-every 0 makes none";
+        let what = "this --until is checked by probes, and --probe-every 0 disables them";
         return Err(Problem::new(EXIT_USAGE, what)
-            .hint(format!("leave --probe-every out (then it is {AGE_PROBE}) or give a number above 0")));
+            .hint(format!("omit --probe-every (default here: {AGE_PROBE}) or give a number above 0")));
     }
     let stops = args.operations.is_some() || args.bytes.is_some() || args.seconds.is_some();
     if !stops && !args.until_full && age.is_none() && !workload.ends() {
         return Err(Problem::new(
             EXIT_USAGE,
-            "nothing says when to stop, and this workload does not end by itself",
+            "no stop condition is given, and this workload does not end by itself",
         )
         .hint(
             "give --operations, --bytes, --seconds, --until-full or --until; the first that is met stops it",
@@ -257,8 +257,10 @@ impl TraceFile {
         };
         kept.map(drop).map_err(|error| {
             let written = text::size(self.bytes);
-            let what =
-                format!("the trace `{}` broke off after {written} and is not there", self.path.display());
+            let what = format!(
+                "cannot write the trace `{}`: stopped after {written} and discarded",
+                self.path.display()
+            );
             Problem::new(EXIT_FAILED, what).because(&error)
         })
     }

@@ -18,9 +18,9 @@ use super::terminal::Terminal;
 use super::{compare as compared, text};
 
 const AFTER_HELP: &str = "\
-Each kernel boots in a guest and does the study's trials; a gate compares them with those of the first, as `fsage compare
---fail-if` does. One that does not build, boot or do its trials is stepped around. Running the same command again resumes:
-each kernel has a store of its own below DIR.
+Each kernel boots in a guest and runs the study's trials; a gate compares them with those of the first kernel, as `fsage
+compare --fail-if` does. Kernels that do not build, boot or complete the trials are skipped. The same command resumes an
+interrupted search: each kernel has its own store below DIR.
 
 Examples:
   sudo fsage bisect regress.toml --kernels 6.1.0-47,6.1.0-52,6.12 --fail-if 'age.model_time > 1.05'
@@ -33,10 +33,10 @@ pub struct BisectArgs {
     /// The study's TOML file, or the name of a study that comes with fsage
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
-    /// What makes a kernel bad: a metric of it passes a limit of the ratio to the first, such as 'read > 1.05' (may be repeated)
+    /// Call a kernel bad when a metric's ratio to the first kernel passes a limit, such as 'read > 1.05' (may be repeated)
     #[arg(long, value_name = "EXPR", required = true)]
     pub fail_if: Vec<String>,
-    /// The kernels, from a good one to a bad one: versions that were fetched, or folders of built trees
+    /// Kernels, from a good one to a bad one: fetched versions, or folders of built trees
     #[arg(
         long,
         value_name = "KERNEL,KERNEL",
@@ -45,16 +45,16 @@ pub struct BisectArgs {
         required_unless_present = "tree"
     )]
     pub kernels: Vec<String>,
-    /// A repository whose commits are built and tried
+    /// Git repository whose commits are built and tested
     #[arg(long, value_name = "DIR", requires_all = ["good", "bad", "build"])]
     pub tree: Option<PathBuf>,
-    /// A good revision of it
+    /// Good revision
     #[arg(long, value_name = "REVISION", requires = "tree")]
     pub good: Option<String>,
-    /// A bad one that follows it
+    /// Bad revision, which follows the good one
     #[arg(long, value_name = "REVISION", requires = "tree")]
     pub bad: Option<String>,
-    /// Command that builds a commit in its work tree, by the shell (docs/targets.md says what has to be there then)
+    /// Shell command that builds a commit in its work tree (docs/targets.md lists what it must produce)
     #[arg(long, value_name = "COMMAND", requires = "tree")]
     pub build: Option<String>,
     /// Use the study's `quick` preset
@@ -147,10 +147,10 @@ fn row(args: &BisectArgs) -> Result<(Option<Tree>, Vec<Candidate>), Problem> {
 
 fn named(kernels: &[String]) -> Result<Vec<Candidate>, Problem> {
     if kernels.len() < 2 {
-        let hint = Some("give `--kernels` a good and a bad one, and those between".to_owned());
+        let hint = Some("give `--kernels` a good and a bad kernel, and those between them".to_owned());
         return Err(Problem {
             hint,
-            ..Problem::new(EXIT_USAGE, "there is nothing between one kernel".to_owned())
+            ..Problem::new(EXIT_USAGE, "a search needs at least two kernels".to_owned())
         });
     }
     let candidate = |name: &String| {
@@ -166,9 +166,10 @@ fn named(kernels: &[String]) -> Result<Vec<Candidate>, Problem> {
         .find(|(index, one)| row[..*index].iter().any(|other| other.folder == one.folder));
     match twice {
         Some((_, one)) => {
-            let hint =
-                Some("name each kernel once; of a version the newest that was fetched is taken".to_owned());
-            Err(Problem { hint, ..Problem::new(EXIT_USAGE, format!("{} is there twice", one.name)) })
+            let hint = Some(
+                "name each kernel once; a version stands for the newest fetched kernel of it".to_owned(),
+            );
+            Err(Problem { hint, ..Problem::new(EXIT_USAGE, format!("{} is given twice", one.name)) })
         }
         None => Ok(row),
     }
@@ -236,7 +237,8 @@ impl Bisection<'_> {
 
     /// An end of the row that cannot be tried.
     fn end_cannot(&self, index: usize, why: &str) -> Problem {
-        let hint = Some("both ends of the row have to do the study's trials: name others".to_owned());
+        let hint =
+            Some("the first and the last kernel must complete the study's trials: name others".to_owned());
         Problem { hint, ..Problem::new(EXIT_USAGE, format!("{}: {why}", self.row[index].name)) }
     }
 
@@ -329,7 +331,7 @@ impl Bisection<'_> {
             }
         }
         self.terminal.note(
-            "more repeats narrow it: the same command with a larger `--set repeats=…` keeps what is done",
+            "more repeats narrow it: the same command with a larger `--set repeats=…` keeps completed trials",
         );
         Err(Ended::Code(EXIT_CANNOT_TELL))
     }
@@ -390,7 +392,7 @@ impl Bisection<'_> {
             ));
         }
         if !skipped.is_empty() {
-            out.push_str("One of these may be the first bad one; they could not be tried:\n");
+            out.push_str("One of these may be the first bad one; they could not be tested:\n");
         }
         for (name, why) in skipped {
             out.push_str(&format!("  {}: {}\n", escape::line(name), escape::line(why)));
@@ -420,7 +422,7 @@ fn failure(summary: &RunSummary) -> Option<String> {
         .trials
         .iter()
         .find(|trial| trial.state != TrialState::Complete && trial.state != TrialState::Kept)?;
-    let why = if failed.error.is_empty() { "a trial was not done" } else { failed.error.as_str() };
+    let why = if failed.error.is_empty() { "a trial did not complete" } else { failed.error.as_str() };
     Some(escape::line(why).into_owned())
 }
 

@@ -53,7 +53,7 @@ fn lines(store: &StoreReport) -> Vec<String> {
     let path = store.store.display();
     let summary = match &store.outcome {
         StoreOutcome::Cleaned(summary) => summary,
-        StoreOutcome::InUse(by) => return vec![format!("{path}: in use by {by}, left alone")],
+        StoreOutcome::InUse(by) => return vec![format!("{path}: in use by {by}, skipped")],
         StoreOutcome::Failed(why) => return vec![format!("{path}: {why}")],
     };
     let mut lines = vec![format!("{path}: {}", words(summary))];
@@ -76,8 +76,8 @@ fn words(summary: &CleanSummary) -> String {
     let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     if summary.released.is_empty() && summary.failed.is_empty() && summary.left.is_empty() {
         return match number(summary.expired.len()) {
-            0 => "nothing was left".to_owned(),
-            n => format!("{} ended with an earlier boot", text::plural(n, "lease", "leases")),
+            0 => "nothing left to release".to_owned(),
+            n => format!("{} expired at a reboot", text::plural(n, "lease", "leases")),
         };
     }
     let mut text = format!("{} released", text::plural(number(summary.released.len()), "lease", "leases"));
@@ -99,6 +99,7 @@ pub(super) fn name(lease: &Lease) -> String {
         Lease::Setting { path, old, .. } => format!("setting {} = {old}", path.display()),
         Lease::Process { pid, .. } => format!("process {pid}"),
         Lease::Layer { name, .. } => format!("layer {name}"),
+        Lease::MemoryGroup { path } => format!("control group {}", path.display()),
         Lease::TraceInstance { name } => format!("trace instance {name}"),
         Lease::Disk { directory } => format!("virtual disk {}", directory.display()),
     }

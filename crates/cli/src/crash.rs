@@ -38,13 +38,13 @@ const LONGEST_SCRIPT_BYTES: u64 = 4 << 20;
 A load runs on a virtual disk that logs every request. Then the disk shows what it may hold after a power cut, one state
 after the other; each is mounted and compared with what fsync, sync and rename had promised. See docs/power.md.
 
-With a command behind `--` the load is your own program: it runs in a directory of the volume ($FSAGE_DIRECTORY) and prints a
+With a command after `--` the load is your own program: it runs in a directory of the volume ($FSAGE_DIRECTORY) and prints a
 line `ack TEXT` for everything that has to survive from then on. The program of --check runs in the same directory after every
-power cut, finds these lines in the file $FSAGE_ACKNOWLEDGED and on its standard input, and exits with 0 where everything is
+power cut, finds these lines in the file $FSAGE_ACKNOWLEDGED and on its standard input, and exits with 0 if everything is
 there. See docs/crash-your-program.md.
 
-Exit code 0: every state that was tried kept what was promised; 5: damage was found, promised not to happen or not; 4: ended
-before any was found, or the check did not end.
+Exit code 0: every tested state kept what was promised; 5: damage was found, whether or not a promise was broken; 4: ended
+before any was found, or the check timed out.
 
 Examples:
   sudo fsage crash --fs ext4
@@ -67,25 +67,25 @@ pub struct CrashArgs {
     /// Medium of the disk (`fsage disk media` lists them)
     #[arg(long, value_name = "MEDIUM", default_value = "ram")]
     pub medium: String,
-    /// What the drive does with what it was given
+    /// Behaviour of the drive at the power cut
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
     pub drive: DriveChoice,
     /// Mount states that no kernel wrote (drives with flash faults) on this host, which they may crash
     #[arg(long)]
     pub on_host: bool,
-    /// Unit that the drive writes wholly or not at all, a multiple of 4KiB
+    /// Atomic write unit of the drive, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub atomic: Bytes,
-    /// Volatile cache of a drive that lies
+    /// Size of the volatile cache of a lying drive
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(CACHE_BYTES))]
     pub cache: Bytes,
-    /// Most crash states
+    /// Maximum number of crash states
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub states: u64,
     /// Random seed of the load and of the states
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// What is done before the cut
+    /// Load to run before the power cut
     #[arg(long, value_name = "LOAD", value_enum, default_value_t, conflicts_with = "program")]
     pub load: LoadChoice,
     /// Length of the load: rounds of `update` [default: 4], operations of `metadata` and `data` (200), how many `sequences` (100), records of `append` (100), transactions of `database` (40)
@@ -100,28 +100,28 @@ pub struct CrashArgs {
     /// When SQLite syncs, for `--load database` [default: full]
     #[arg(long, value_name = "LEVEL", value_enum, conflicts_with_all = ["script", "program"])]
     pub synchronous: Option<database::SynchronousChoice>,
-    /// Operations as the load, one per line as reports print them; those before a line `---` are done and synced first
+    /// Run the operations of this file as the load, one per line as reports print them; those before a line `---` are done and synced first
     #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "length", "program"])]
     pub script: Option<PathBuf>,
     /// Size of the volume
     #[arg(long, value_name = "SIZE", default_value = "320MiB")]
     pub size: Bytes,
-    /// Most memory that the disk takes, with what the load overwrites; when it is full, the load is stopped there [default: three quarters of what is available]
+    /// Memory limit of the disk, including what the load overwrites; the load stops when it is reached [default: three quarters of the available memory]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
     /// Folder for a temporary file that takes what the disk holds beyond `--memory`
     #[arg(long, value_name = "FOLDER")]
     pub spill: Option<PathBuf>,
-    /// Check one of so many states with the file system's own program and write to it; 0: none
+    /// Check one state in N with the file system's own checker and write to it; 0: none
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub check_every: u64,
-    /// Program that judges a state, with arguments after blanks; status 0: everything acknowledged is there
+    /// Program that judges a state, with blank-separated arguments; exit status 0: everything acknowledged is there
     #[arg(long, value_name = "COMMAND", requires = "program")]
     pub check: Option<String>,
-    /// Longest that the check of a state may take, in seconds
+    /// Time limit for the check of one state, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "program", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub check_timeout: u32,
-    /// Longest that your program runs, in seconds; then it is ended, which is no failure
+    /// Time limit for your program, in seconds; being ended at it is not a failure
     #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "program", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub load_timeout: u32,
     /// Save the failing state as a disk image with its log and the commands that show the damage, in a new folder
@@ -135,14 +135,14 @@ pub struct CrashArgs {
 /// What a drive does.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub enum DriveChoice {
-    /// Volatile cache, flushes are done
+    /// Volatile cache, flushes are honoured
     #[default]
     Honest,
-    /// As honest, but one flush before the cut was not done
+    /// As honest, but one flush before the cut is dropped
     DropsFlush,
-    /// Flushes are answered and not done
+    /// Flushes are acknowledged but not done
     Lying,
-    /// No volatile cache, or one that survives
+    /// No volatile cache, or one protected against power loss
     Protected,
     /// As honest, but a part of the map of flash is older than the last flush, or gone (needs --on-host)
     LostMapping,
@@ -316,7 +316,7 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
     let modes = database::modes(args, load)?;
     let threads = args.threads;
     if threads > 1 && load != CrashLoad::Metadata {
-        let what = format!("the load `{}` has one thread: `--threads {threads}` has no meaning", load.name());
+        let what = format!("the load `{}` has one thread: `--threads {threads}` does not apply", load.name());
         return Err(Problem::new(EXIT_USAGE, what).hint("give it with `--load metadata`"));
     }
     let size = args.length.unwrap_or_else(|| load.default_size());
@@ -347,7 +347,7 @@ impl Watch for Progress {
     fn working(&mut self, acknowledged: u64) {
         if self.said.elapsed() >= Duration::from_secs(5) {
             self.said = Instant::now();
-            self.terminal.note(&format!("the load works, {acknowledged} acknowledgements so far"));
+            self.terminal.note(&format!("the load is running, {acknowledged} acknowledgements so far"));
         }
     }
 
@@ -403,7 +403,7 @@ fn survival(report: &CrashReport) -> String {
     } else if report.damaged() > 0 {
         let _ = writeln!(
             words,
-            "  {} broke a promise, {} have damage that nobody promised to prevent",
+            "  {} broke a promise, {} have damage that no promise covers",
             report.broken, report.documented
         );
         for (finding, states) in &report.findings {
@@ -442,7 +442,7 @@ fn memory(report: &CrashReport) -> String {
     let mut words = String::new();
     if report.log_full {
         words.push_str(
-            "  the disk's memory was full: the load was stopped there, and only states up to there were tried\n",
+            "  the disk's memory was full: the load was stopped, and only states up to that point were tried\n",
         );
         if report.program.is_some() {
             words.push_str("  so the check was not tried on a volume without a power cut\n");

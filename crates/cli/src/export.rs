@@ -93,12 +93,12 @@ pub(crate) fn run(args: &ExportArgs, terminal: &Terminal) -> Result<u8, Problem>
     if to_output && terminal.json {
         return Err(Problem::new(
             EXIT_USAGE,
-            "`--json` describes the file that was written, and there is none",
+            "`--json` describes the file that was written, and no file was named",
         )
         .hint("add `-o FILE`, or leave out `--json`: `--format json` alone prints the rows as JSON"));
     }
     if to_output && format == FormatChoice::Parquet && io::stdout().is_terminal() {
-        return Err(Problem::new(EXIT_USAGE, "Parquet is not for a terminal").hint("add `-o FILE`"));
+        return Err(Problem::new(EXIT_USAGE, "cannot write Parquet to a terminal").hint("add `-o FILE`"));
     }
     let store = Store::open(store)?;
     let mut selected =
@@ -208,7 +208,7 @@ impl Selected<'_> {
                 format!("the record of trial {id} is damaged: {reason}"),
             )
             .hint(
-                "run the study again: only what is damaged is redone; or leave it out with `--allow-damaged`",
+                "run the study again: only what is damaged is repeated; or leave it out with `--allow-damaged`",
             )),
         }
     }

@@ -26,7 +26,7 @@ pub enum Fleet {
 /// What a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Unit {
-    /// One repeat of every cell: what is compared ran on one node
+    /// One repeat of every cell, so that compared trials run on one node
     Repeat,
     /// One trial; only for studies whose volumes are all virtual disks in model time
     Trial,
@@ -36,17 +36,17 @@ pub enum Unit {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Fleet")]
 pub struct FleetArgs {
-    /// Give the trials to the nodes of a cluster, and return; nodes have to see the store and the study by the
-    /// same paths
+    /// Submit the trials to a cluster and return; the store and the study must have the same paths on all
+    /// nodes
     #[arg(long, value_name = "KIND", value_enum, conflicts_with = "jobs")]
     pub fleet: Option<Fleet>,
     /// Partition of the cluster
     #[arg(long, value_name = "NAME", requires = "fleet")]
     pub partition: Option<String>,
-    /// What one task is
+    /// Amount of work per task
     #[arg(long, value_name = "UNIT", value_enum, default_value = "repeat", requires = "fleet")]
     pub per_task: Unit,
-    /// Further option for sbatch, such as `--sbatch=--time=120`; may be repeated
+    /// Additional option for sbatch, such as `--sbatch=--time=120`; may be repeated
     #[arg(long, value_name = "OPTION", requires = "fleet", allow_hyphen_values = true)]
     pub sbatch: Vec<String>,
 }
@@ -64,13 +64,13 @@ impl FleetArgs {
 /// What to do with a fleet.
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
-    /// Show how far the tasks of a store are
+    /// Show the progress of the tasks of a store
     Status(StoreArgs),
-    /// End the tasks of a store; what they completed stays
+    /// Cancel the tasks of a store; completed trials are kept
     Cancel(StoreArgs),
-    /// Take what tasks have completed so far into the store
+    /// Collect the trials completed so far into the store
     Collect(StoreArgs),
-    /// Do one task, on a node
+    /// Run one task on a node
     #[command(hide = true)]
     Task(TaskArgs),
 }
@@ -78,7 +78,7 @@ pub enum FleetCommand {
 /// Arguments of `fsage fleet status`, `cancel` and `collect`.
 #[derive(Debug, Args)]
 pub struct StoreArgs {
-    /// The store that was given to a fleet
+    /// The store of a study submitted to a fleet
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
 }
@@ -151,7 +151,7 @@ fn show_submitted(submitted: &Submitted) -> String {
     let trials = text::plural(number(submitted.trials), "trial", "trials");
     let complete = match submitted.complete {
         0 => String::new(),
-        complete => format!(", {complete} complete already"),
+        complete => format!(", {complete} already complete"),
     };
     if let Some(command) = &submitted.command {
         return format!("{}\n{tasks} with {trials}\n", escape::line(command));
@@ -181,16 +181,14 @@ fn show_status(status: &FleetStatus, terminal: &Terminal) -> String {
     rows.extend(status.tasks.iter().map(row));
     text.push_str(&text::table(&rows, 2));
     if let Some(why) = &status.no_answer {
-        let _ = writeln!(text, "\nSlurm does not say which tasks it has: {}", escape::line(why));
+        let _ = writeln!(text, "\nSlurm did not list its tasks: {}", escape::line(why));
     }
     let store = status.store.display().to_string();
     let store = escape::line(&store);
     let ended = status.tasks.iter().any(|task| task.state == TaskState::Ended);
     let complete: usize = status.tasks.iter().map(|task| task.complete).sum();
     let next = match (complete, ended) {
-        (0, true) => {
-            "the command that submitted it, again: it gives what is not complete to the fleet".to_owned()
-        }
+        (0, true) => "run the command that submitted it again: it submits what is not complete".to_owned(),
         (0, false) => format!("fsage fleet status {store}"),
         _ => format!("fsage fleet collect {store}"),
     };
@@ -210,7 +208,7 @@ fn row(task: &TaskStatus) -> Vec<String> {
 
 fn show_collected(collected: &Collected, terminal: &Terminal) -> String {
     let mut text = format!(
-        "study {}: {} taken, {} of {} trials complete\n",
+        "study {}: {} collected, {} of {} trials complete\n",
         escape::line(&collected.study),
         collected.taken,
         collected.complete,
@@ -227,9 +225,7 @@ fn show_collected(collected: &Collected, terminal: &Terminal) -> String {
     let store = escape::line(&store);
     let next = match (collected.complete, collected.queued) {
         (complete, _) if complete == collected.trials => format!("fsage report {store}"),
-        (_, Some(0)) => {
-            "the command that submitted it, again: it gives what is not complete to the fleet".to_owned()
-        }
+        (_, Some(0)) => "run the command that submitted it again: it submits what is not complete".to_owned(),
         _ => format!("fsage fleet status {store}"),
     };
     let _ = writeln!(text, "Next: {next}");
@@ -240,7 +236,7 @@ fn show_collected(collected: &Collected, terminal: &Terminal) -> String {
 fn task(args: &TaskArgs, terminal: &Terminal) -> Result<u8, Problem> {
     super::require_root("running trials")?;
     let index = variable("SLURM_ARRAY_TASK_ID").and_then(|number| number.parse().ok()).ok_or_else(|| {
-        Problem::new(EXIT_USAGE, "this is no task of Slurm's: SLURM_ARRAY_TASK_ID is not set")
+        Problem::new(EXIT_USAGE, "not run as a Slurm task: SLURM_ARRAY_TASK_ID is not set")
             .hint("`fsage run STUDY --fleet slurm` submits tasks")
     })?;
     let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
@@ -255,11 +251,11 @@ fn task(args: &TaskArgs, terminal: &Terminal) -> Result<u8, Problem> {
     log.line(&format!("task {index} on {}", place.node));
     let end = fleet::task(&place, &mut log)?;
     let Some(summary) = &end.summary else {
-        log.line("asked to end before it began");
+        log.line("told to stop before it started");
         return Ok(if end.requeued { EXIT_OK } else { EXIT_FAILED });
     };
     log.line(&format!(
-        "{} complete, {} complete before, {} failed, {} not done",
+        "{} complete, {} already complete, {} failed, {} not done",
         summary.complete, summary.kept, summary.failed, summary.pending
     ));
     Ok(if end.requeued { EXIT_OK } else { summary.exit_code() })
@@ -292,7 +288,7 @@ impl RunObserver for Log<'_> {
                 let end = match state {
                     TrialState::Complete | TrialState::Kept => "complete".to_owned(),
                     TrialState::Failed => format!("failed: {error}"),
-                    TrialState::Pending => "given up".to_owned(),
+                    TrialState::Pending => "not completed".to_owned(),
                 };
                 self.line(&format!("trial {id} {} {end}", self.label));
             }
@@ -338,7 +334,7 @@ mod tests {
     fn the_next_step_follows_from_what_tasks_did() {
         let terminal = Terminal::new(false, true, ColorChoice::Never);
         let text = show_status(&status(0, TaskState::Ended), &terminal);
-        assert!(text.contains("0 of 4, 1 failed") && text.contains("again: it gives"), "{text}");
+        assert!(text.contains("0 of 4, 1 failed") && text.contains("again: it submits"), "{text}");
         assert!(!text.contains('\u{1b}'), "what a log says is escaped");
         assert!(
             show_status(&status(0, TaskState::Running), &terminal)

@@ -208,8 +208,9 @@ fn save(args: &SaveArgs, terminal: &Terminal) -> Result<u8, Problem> {
     place.close()?;
     let saved = saved??;
     if let UsedBy::Unknown(name) = &saved.used_by {
-        let name = if name.is_empty() { "no file system that is known" } else { name };
-        terminal.note(&format!("note: {name} does not tell which blocks are in use: every block was saved"));
+        let name = if name.is_empty() { "no known file system" } else { name };
+        terminal
+            .note(&format!("note: {name} does not report which blocks are in use: every block was saved"));
     }
     show(terminal, &args.file, "saved", &saved.summary, "")
 }
@@ -277,7 +278,7 @@ fn verify(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let summary = watched(&mut Target::local()?, terminal, &stage, |session, incoming| {
         session.call_with(verify, incoming)
     })??;
-    show(terminal, &args.file, "every byte is right", &summary, "")
+    show(terminal, &args.file, "every byte verified", &summary, "")
 }
 
 /// Does `work` with signals heard and progress shown.

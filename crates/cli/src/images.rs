@@ -32,15 +32,15 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --all it removes what can never be used again: incomplete images of killed runs, images made under another kernel,
-and checkpoints of trials that are complete or not in the study's plan any more. Trials that are done do not need their
-images; others make them again, and start over without their checkpoint. Images that this fsage cannot judge, because a newer
+and checkpoints of trials that are complete or no longer in the study's plan. Complete trials do not need their images;
+others make them again, and start over without their checkpoint. Images that this fsage cannot judge, because a newer
 one made them or their kernel is not known, are kept and listed, and so are files whose names are not those of images and
 checkpoints.")]
 pub struct PruneArgs {
     /// The store
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
-    /// Every image and every checkpoint
+    /// Remove every image and every checkpoint
     #[arg(long)]
     pub all: bool,
 }
@@ -99,7 +99,7 @@ pub(super) fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> 
 }
 
 /// Why a file in the place of an image or a checkpoint stays.
-const STRANGE: &str = "it has no name or beginning of the files of an image or a checkpoint";
+const STRANGE: &str = "its name or header is not that of an image or a checkpoint";
 
 /// What was removed, and what was not.
 #[derive(Debug, Default)]
@@ -233,11 +233,11 @@ fn running_kernel() -> String {
 /// In words, when one of the two is not known: then nothing is known about the image.
 fn of_another_kernel(made_under: &str, running: &str) -> Result<bool, String> {
     if made_under.is_empty() {
-        return Err("its record does not tell the kernel it was made under".to_owned());
+        return Err("its record does not name the kernel it was made under".to_owned());
     }
     if running.is_empty() {
         return Err(format!(
-            "it was made under kernel {made_under}, and the running one does not tell its name"
+            "it was made under kernel {made_under}, and the release of the running kernel is unknown"
         ));
     }
     Ok(made_under != running)

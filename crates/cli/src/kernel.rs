@@ -15,7 +15,7 @@ use super::terminal::Terminal;
 pub enum KernelCommand {
     /// List the kernels that were fetched
     List(ListArgs),
-    /// Fetch a kernel by the distribution's package manager, and unpack it; nothing is installed (needs root)
+    /// Download a kernel with the distribution's package manager and unpack it; nothing is installed (needs root)
     Fetch(FetchArgs),
 }
 
@@ -72,7 +72,7 @@ fn list(args: &ListArgs, terminal: &Terminal) -> Result<(), Problem> {
         let _ = writeln!(text, "{}  not fetched", escape::line(release));
     }
     if text.is_empty() {
-        text = "no kernel was fetched: `fsage kernel fetch` does it\n".to_owned();
+        text = "no kernel is fetched: run `fsage kernel fetch`\n".to_owned();
     }
     terminal.result(&text)
 }

@@ -109,7 +109,7 @@ pub enum Command {
     Measure(measure::MeasureArgs),
     /// Check every block of data that fsage wrote below a directory
     Verify(verify::VerifyArgs),
-    /// Run the operations of a recorded trace again in a directory
+    /// Replay the operations of a recorded trace in a directory
     Replay(replay::ReplayArgs),
     /// Inspect traces, import them from strace, fio and CSV, export them
     #[command(subcommand)]
@@ -120,25 +120,25 @@ pub enum Command {
     /// Create and manage virtual disks: any medium, in memory, as a block device
     #[command(subcommand)]
     Disk(disk::DiskCommand),
-    /// Find out the geometry of a device, or fit a device model to it
+    /// Probe the geometry of a device, or fit a device model to it
     #[command(subcommand)]
     Device(device::DeviceCommand),
     /// Split a real disk into partitions that studies can name
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
-    /// Fetch kernels for guests, list those that are there
+    /// Fetch and list kernels for guests
     #[command(subcommand)]
     Kernel(kernel::KernelCommand),
-    /// Find the kernel, or the commit of a kernel's tree, that made a study slower (needs root)
+    /// Find the kernel or kernel commit that made a study slower (needs root)
     Bisect(bisect::BisectArgs),
-    /// Look after a study that was given to a Slurm cluster (`fsage run STUDY --fleet slurm`)
+    /// Manage a study submitted to a Slurm cluster (`fsage run STUDY --fleet slurm`)
     #[command(subcommand)]
     Fleet(fleet::FleetCommand),
-    /// Try what survives a power cut: crash states of a load on a virtual disk (needs root)
+    /// Test what survives a power cut: crash states of a load on a virtual disk (needs root)
     Crash(crash::CrashArgs),
-    /// Cut the power of a real board again and again; count what survives
+    /// Cut the power of a real board repeatedly; count what survives
     PowerCycle(power_cycle::PowerCycleArgs),
-    /// Compute what the requests of a recorded log would take on other media
+    /// Compute how long the requests of a recorded log would take on other media
     Price(price::PriceArgs),
     /// Write the report of a store as one HTML file
     Report(report::ReportArgs),
@@ -148,9 +148,9 @@ pub enum Command {
     Export(export::ExportArgs),
     /// Release leftovers of an interrupted run, such as mounts and loop devices (needs root)
     Clean(clean::CleanArgs),
-    /// Check what this host supports and lacks; print the command that installs it
+    /// Check this host for missing prerequisites; print the command that installs them
     Doctor(doctor::DoctorArgs),
-    /// Be the first process of a guest
+    /// Run as the first process of a guest
     #[command(hide = true)]
     Boot(boot::BootArgs),
     /// Run trials for fsage on another host, which starts it

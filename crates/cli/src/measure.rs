@@ -63,13 +63,13 @@ pub(crate) fn run(args: &MeasureArgs, terminal: &Terminal) -> Result<u8, Problem
     }
     let spec = spec(&args.name, &args.set)?;
     let path = args.path.as_deref().ok_or_else(|| {
-        Problem::new(EXIT_USAGE, format!("where is `{}` to be measured?", args.name))
+        Problem::new(EXIT_USAGE, format!("no directory is given for `{}`", args.name))
             .hint(format!("give a directory: `fsage measure {} PATH`", args.name))
     })?;
     let directory = verify::existing(path)?;
     if spec.changes_tree() && !args.yes_change_files {
         let message = format!("`{}` changes the files below `{}`", spec.name(), path.display());
-        return Err(Problem::new(EXIT_USAGE, message).hint("say --yes-change-files if that is what you want"));
+        return Err(Problem::new(EXIT_USAGE, message).hint("add --yes-change-files to allow it"));
     }
     require_root(&format!("`fsage measure {}`", spec.name()))?;
     let mut progress = Progress::new(terminal);
@@ -177,7 +177,7 @@ fn objection(entry: &MountEntry, here: usize) -> Option<&'static str> {
     let subvolume = entry.options.iter().find_map(|word| word.strip_prefix("subvol="));
     let root = subvolume.unwrap_or("/");
     match () {
-        () if here > 1 => Some("several file systems are mounted there, one over the other"),
+        () if here > 1 => Some("several file systems are mounted there, one on top of the other"),
         () if entry.root != Path::new(root) || !entry.source.is_absolute() => {
             Some("it is not a whole file system of a device")
         }
@@ -196,7 +196,7 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
     let entry =
         holder.filter(|entry| entry.point == directory).ok_or_else(|| refused("it is not a mount point"))?;
     if entry.point == Path::new("/") {
-        return Err(refused("it is the root of everything"));
+        return Err(refused("it is the root file system"));
     }
     let here = mount::table().iter().filter(|other| other.point == directory).count();
     if let Some(why) = objection(entry, here) {

@@ -32,8 +32,8 @@ FILE describes the board in TOML: commands that cut its power, check and mount i
 it, and verify what the load acknowledged with lines `ack TEXT`. They run as the user who runs fsage. See
 docs/power-cycle.md.
 
-The same command resumes a run, also after a reboot of this host: recorded cycles are not done again. Each run
-begins with a cut that does not count. Ctrl-C ends a run; the power of the board is on then.
+The same command resumes a run, also after a reboot of this host: recorded cycles are not repeated. Each run
+begins with a cut that does not count. Ctrl-C ends a run and leaves the board powered on.
 
 Exit code 0: no damage so far; 5: damage was found; 4: a command failed, the power was not cut, a cycle is
 undecided, or the run was ended early.
@@ -46,13 +46,13 @@ pub struct PowerCycleArgs {
     /// File that describes the board
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Folder of records; that of the board is in it, under its name
+    /// Folder of records; it has a subfolder for each board, by its name
     #[arg(long, value_name = "FOLDER", default_value = "store")]
     pub store: PathBuf,
-    /// Cycles of each configuration, in place of those of the file
+    /// Cycles per configuration, instead of the number in the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub cycles: Option<u64>,
-    /// Print what is recorded; cut nothing
+    /// Print what is recorded; do not cut power
     #[arg(long)]
     pub report: bool,
 }
@@ -116,7 +116,8 @@ impl Watch for Said {
     }
 
     fn left(&mut self, pid: u32) {
-        self.terminal.note(&format!("the load could not be ended on this host (pid {pid}) and is left"));
+        self.terminal
+            .note(&format!("the load could not be ended on this host (pid {pid}) and is still running"));
     }
 }
 
@@ -168,8 +169,8 @@ fn configuration(own: &ConfigurationResult) -> String {
         let _ = writeln!(words, "  damage in none of {decided}: in at most {high:.3} % of cuts (95 %)");
     }
     for (count, what) in [
-        (own.undecided, "undecided: a command did not end in time, or did not say"),
-        (own.unacknowledged, "of the decided ones without an acknowledged line"),
+        (own.undecided, "undecided: a command timed out or gave no verdict"),
+        (own.unacknowledged, "of the decided cuts without an acknowledged line"),
         (own.idle, "not counted: cut when the load had ended, so that nothing was written then"),
         (own.idle_damaged, "of these with damage"),
         (

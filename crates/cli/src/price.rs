@@ -134,7 +134,7 @@ pub(crate) fn run(args: &PriceArgs, terminal: &Terminal) -> Result<u8, Problem> 
         }
     }
     if logs.is_empty() {
-        let message = "no trial kept a log of a disk that the media can be compared with";
+        let message = "no trial kept a log that can be priced on these media";
         return Err(
             Problem::new(EXIT_USAGE, message).hint("name a medium of the class that the trials ran on")
         );
@@ -215,8 +215,10 @@ fn open(subject: &Subject) -> Result<Opened, Problem> {
     let file = file.map_err(|source| FileError::Io { what: "open", path: subject.log.clone(), source })?;
     let opened = convert::of_file(file, &subject.log, &Options::default())?;
     if opened.format() == Format::DmLogWrites {
-        let message =
-            format!("{} has no times: its format does not say what waited for what", subject.log.display());
+        let message = format!(
+            "{} has no times: its format does not record which request waited for which",
+            subject.log.display()
+        );
         return Err(Problem::new(EXIT_USAGE, message)
             .hint("`fsage disk replay LOG --model MEDIUM --iodepth N` assumes a queue"));
     }
@@ -231,14 +233,14 @@ fn recorded_medium(subject: &Subject) -> Result<MediumSpec, Problem> {
         Some(named) => named.parse().map_err(|error: fsage_model::medium::MediumError| {
             Problem::new(EXIT_USAGE, format!("{} was recorded on `{named}`", subject.log.display()))
                 .because(&error)
-                .hint("name a medium that there is, as near as possible, with `--recorded-on`")
+                .hint("name the most similar existing medium with `--recorded-on`")
         }),
         None => Err(Problem::new(
             EXIT_USAGE,
-            format!("{} does not say what medium it was recorded on", subject.log.display()),
+            format!("{} does not name the medium it was recorded on", subject.log.display()),
         )
         .hint(
-            "name it with `--recorded-on MEDIUM`; of a real disk the nearest (`fsage disk media` lists them)",
+            "name it with `--recorded-on MEDIUM`; for a real disk the most similar one (`fsage disk media` lists them)",
         )),
     }
 }

@@ -92,7 +92,7 @@ fn look(session: &mut Session, directory: &Path, args: &ProfileArgs) -> Result<(
     };
     let source = Source { file_system, volume_bytes: total_bytes, used_bytes };
     let found = Profile::new(source, &layout, free.as_ref()).map_err(|error| {
-        Problem::new(EXIT_FAILED, format!("`{}` gives no profile", args.path.display()))
+        Problem::new(EXIT_FAILED, format!("cannot make a profile of `{}`", args.path.display()))
             .because(&error)
             .hint(error.hint())
     })?;

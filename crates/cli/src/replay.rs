@@ -108,7 +108,7 @@ fn show(result: &ReplayResult, args: &ReplayArgs, terminal: &Terminal) -> Result
 
 /// The result of the load with what only a replay has as one more key.
 fn whole(result: &ReplayResult) -> Result<serde_json::Value, Problem> {
-    let error = |error| Problem::new(EXIT_FAILED, "the result is no JSON").because(&error);
+    let error = |error| Problem::new(EXIT_FAILED, "cannot write the result as JSON").because(&error);
     let mut value = serde_json::to_value(&result.load).map_err(error)?;
     if let Some(object) = value.as_object_mut() {
         object.insert("replay".to_owned(), serde_json::to_value(&result.replay).map_err(error)?);
@@ -127,7 +127,7 @@ fn reported(replay: &ReplayReport) -> Vec<(&'static str, String)> {
         ),
     )];
     if replay.prelude > 0 {
-        let made = "operations of these only made what was there before the recording";
+        let made = "of these operations only create what existed before the recording";
         rows.push(("prelude", format!("{} {made}", text::count(replay.prelude))));
     }
     if replay.resumed_after > 0 {
@@ -148,7 +148,7 @@ fn reported(replay: &ReplayReport) -> Vec<(&'static str, String)> {
     }
     match &replay.recorded_digest {
         Some(digest) => rows.push(("recorded", format!("digest {digest}"))),
-        None => rows.push(("recorded", "no digest: the trace is of an older format".to_owned())),
+        None => rows.push(("recorded", "no digest: the trace has an older format".to_owned())),
     }
     if replay.verified.is_some() && replay.recorded_digest.is_some() {
         let matched = text::plural(replay.checkpoints_matched, "checkpoint", "checkpoints");

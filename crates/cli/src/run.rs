@@ -49,8 +49,8 @@ pub struct RunArgs {
     /// Where trials are stored [default: store/NAME of the study]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Print every command and write without making any, and the safety rule that would refuse a device
-    /// (as root; the exit code stays 0)
+    /// Print every command and write without executing any, and as root the safety rule that would refuse a
+    /// device; the exit code stays 0
     #[arg(long)]
     pub dry_run: bool,
     /// Run the commands that the study contains (`[driver]`), as root, and use the files and folders that it
@@ -179,11 +179,7 @@ impl Screen {
     fn planned(&self, event: &RunEvent) {
         let RunEvent::Planned { study, store, trials, complete, damaged } = event else { return };
         for trial in damaged {
-            self.terminal.warn(&format!(
-                "{}: {}; its trial is done again",
-                trial.path.display(),
-                trial.reason
-            ));
+            self.terminal.warn(&format!("{}: {}; its trial runs again", trial.path.display(), trial.reason));
         }
         let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let mut line = format!(
@@ -192,7 +188,7 @@ impl Screen {
             store.display()
         );
         if *complete > 0 {
-            let _ = write!(line, ", {complete} complete already");
+            let _ = write!(line, ", {complete} already complete");
         }
         self.progress.line(&line);
     }
@@ -268,7 +264,7 @@ fn finished(state: TrialState, elapsed_ns: u64, error: &str) -> String {
         TrialState::Complete => format!("complete in {time}"),
         TrialState::Failed => format!("failed after {time}: {error}"),
         TrialState::Kept => "complete from an earlier run".to_owned(),
-        TrialState::Pending => "given up".to_owned(),
+        TrialState::Pending => "not completed".to_owned(),
     }
 }
 

@@ -230,7 +230,7 @@ fn facts(layout: &LayoutSummary) -> Vec<(&'static str, String)> {
     if let Some(score) = layout.inter_file_score.filter(|_| layout.mapped_files > 1) {
         facts.push((
             "inter-file",
-            format!("{} of the files begin where the one before ends", text::percent(score)),
+            format!("{} of the files begin where the previous one ends", text::percent(score)),
         ));
     }
     if layout.directories > 0 {

@@ -112,15 +112,15 @@ fn watch(flags: Flags, control: &Control, patience: Patience, terminal: Terminal
             asked += 1;
             match (asked, patience) {
                 (1, Patience::Once) => {
-                    terminal.note("stopping; once more to give up");
+                    terminal.note("stopping; signal again to give up");
                     control.stop();
                 }
                 (1, Patience::Twice) => {
-                    terminal.note("stopping; data of fast mode is written in place first: once more to leave it unwritten");
+                    terminal.note("stopping; data of fast mode is written in place first: signal again to leave it unwritten");
                     control.stop();
                 }
                 (2, Patience::Twice) => {
-                    terminal.note("giving up; once more to end without a result");
+                    terminal.note("giving up; signal again to exit without a result");
                     control.abandon();
                 }
                 // The agent ends with us: the user does not want to wait.

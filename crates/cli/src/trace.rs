@@ -142,13 +142,13 @@ fn info(args: &InfoArgs, terminal: &Terminal) -> Result<(), Problem> {
         ("failed", failures(&counts.failed)),
         ("size", format!("{}, {each:.1} bytes per operation, format {}", text::size(bytes), reader.format())),
         ("checkpoints", text::count(as_u64(reader.checkpoints().len()))),
-        ("digest", digest.unwrap_or_else(|| "none: the trace is of an older format".to_owned())),
+        ("digest", digest.unwrap_or_else(|| "none: the trace has an older format".to_owned())),
     ];
     if preamble.prelude > 0 {
         rows.push((
             "prelude",
             format!(
-                "{} make what was there before the recording",
+                "{} create what existed before the recording",
                 text::plural(preamble.prelude, "operation", "operations")
             ),
         ));

@@ -16,8 +16,8 @@ use super::{session, text};
 const SHOWN: usize = 10;
 
 /// What unwritten blocks mean.
-const UNWRITTEN: &str = "unwritten: `fsage age --write-mode fast` was stopped or killed before it wrote the data; nothing was lost, \
-                         it was never there. Age again, and let it end";
+const UNWRITTEN: &str = "unwritten: `fsage age --write-mode fast` was stopped or killed before it wrote the data; nothing was lost. \
+                         Age again, and let it finish";
 
 /// Arguments of `fsage verify`.
 #[derive(Debug, Args)]
@@ -64,7 +64,7 @@ pub(crate) fn existing(path: &Path) -> Result<PathBuf, Problem> {
 pub(crate) fn existing_as_named(path: &Path) -> Result<PathBuf, Problem> {
     existing(path)?;
     std::path::absolute(path)
-        .map_err(|error| Problem::new(EXIT_USAGE, "the directory cannot be named").because(&error))
+        .map_err(|error| Problem::new(EXIT_USAGE, "the directory has no absolute path").because(&error))
 }
 
 fn bad(result: &VerifyResult) -> u64 {
@@ -77,7 +77,7 @@ fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String 
     } else if result.good_blocks == 0 {
         terminal.paint("1;33", "no fsage data found")
     } else {
-        terminal.paint("1;32", "every block is right")
+        terminal.paint("1;32", "every block is correct")
     };
     let mut text =
         format!("{} {verdict}\n\n", terminal.bold(&escape::line(&format!("{}:", directory.display()))));

@@ -173,7 +173,7 @@ fn words(disk: &SplitDisk, terminal: &Terminal) -> String {
     }
     if disk.partitions.iter().any(|one| one.link.is_none()) {
         words.push_str(
-            "\nNo udev here makes stable paths: the names above may be other partitions' after a reboot, and the\nidentifiers behind them say which are meant.\n",
+            "\nThere are no stable paths without udev: after a reboot the names above may be those of other partitions;\nthe identifiers after them tell which are meant.\n",
         );
     }
     words

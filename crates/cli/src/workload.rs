@@ -113,8 +113,7 @@ fn from_file(path: &Path) -> Result<(WorkloadSpec, Sources), Problem> {
 fn contents(tree: &mut Value) -> Result<(), Problem> {
     source::anchor(Path::new(""), tree);
     Contents::default().embed(tree).map_err(|Refusal { keys, error }| {
-        let problem =
-            Problem::new(EXIT_USAGE, format!("`{}` cannot be taken", keys.join("."))).because(&*error);
+        let problem = Problem::new(EXIT_USAGE, format!("cannot use `{}`", keys.join("."))).because(&*error);
         match error.hint() {
             Some(hint) => problem.hint(hint),
             None => problem,
@@ -125,7 +124,7 @@ fn contents(tree: &mut Value) -> Result<(), Problem> {
 fn embed(base: &Path, tree: &mut Value, given: &[String]) -> Result<(), Problem> {
     let named = profile::named(base, tree, false);
     profile::embed(named.as_ref(), tree, given).map_err(|error| {
-        let problem = Problem::new(EXIT_USAGE, "the workload's profile cannot be taken").because(&error);
+        let problem = Problem::new(EXIT_USAGE, "cannot use the workload's profile").because(&error);
         if error.hint().is_empty() { problem } else { problem.hint(error.hint()) }
     })
 }

@@ -244,7 +244,7 @@ fn a_fast_load_that_is_told_to_end_writes_its_data_in_place_first() {
     let result: serde_json::Value = serde_json::from_str(&result).unwrap();
     assert_eq!((&result["stopped_by"], &result["materialised"]), (&"asked".into(), &true.into()));
     assert_eq!((&result["layout"]["unwritten_bytes"], verified.code), (&0.into(), 0), "{verified:?}");
-    assert!(verified.stdout.contains("every block is right"), "{verified:?}");
+    assert!(verified.stdout.contains("every block is correct"), "{verified:?}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn a_disk_stays_until_it_is_taken_down_and_counts_what_it_does() {
         "{said}"
     );
     let (code, said) = disks.refused(&["disk", "up", "old", "--size", "1GiB"]);
-    assert!(code == 2 && said.contains("there is a disk `old` already"), "{said}");
+    assert!(code == 2 && said.contains("the disk `old` already exists"), "{said}");
     let (code, said) = disks.refused(&["disk", "snapshot", "revert", "old", "1"]);
     assert!(code == 2 && said.contains("is in use"), "{said}");
     // One that is up is nothing to clean.
@@ -381,7 +381,7 @@ fn its_log_is_shown_filtered_summed_up_and_converted() {
     let whole = std::fs::read(disks.path("requests.log")).unwrap();
     std::fs::write(disks.path("cut.log"), &whole[..whole.len() / 2]).unwrap();
     let (code, said) = disks.refused(&["disk", "log", "show", "./cut.log"]);
-    assert!(code == 5 && said.contains("cut off"), "{code} {said}");
+    assert!(code == 5 && said.contains("it is truncated"), "{code} {said}");
 }
 
 #[test]

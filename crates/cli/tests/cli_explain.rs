@@ -60,7 +60,7 @@ fn the_worst_directory_is_named_mapped_and_what_would_mend_it_is_told() {
     }
     let html = std::fs::read_to_string(&page).unwrap();
     std::fs::remove_file(&page).unwrap();
-    for part in ["<svg", "class=\"own\"", "bad", "in one piece each"] {
+    for part in ["<svg", "class=\"own\"", "bad", "defragmented"] {
         assert!(html.contains(part), "{part}");
     }
     // Memory does not seek: there is nothing to fix.
@@ -125,7 +125,7 @@ fn what_trials_kept_is_told() {
     let run = explain(&root, &[]);
     assert_eq!(run.code, 4, "{run:?}");
     assert!(
-        run.stderr.contains("keeps where its files lay") && run.stderr.contains("hint: "),
+        run.stderr.contains("recorded the layout of its files") && run.stderr.contains("hint: "),
         "{}",
         run.stderr
     );
@@ -166,8 +166,8 @@ fn what_trials_kept_is_told() {
     let run = explain(&root, &["--worst", "0"]);
     assert_eq!((run.code, run.stdout.matches(": 9 files").count()), (0, 4), "{run:?}");
     for part in [
-        format!("of trial {} lay cannot be read: it has store version", ids[2]),
-        format!("of trial {} lay cannot be read: it ends after 1 bytes", ids[3]),
+        format!("the file layout of trial {}: it has store version", ids[2]),
+        format!("the file layout of trial {}: it ends after 1 bytes", ids[3]),
     ] {
         assert!(run.stderr.contains(&part), "{part}: {}", run.stderr);
     }
@@ -179,7 +179,7 @@ fn what_trials_kept_is_told() {
     for part in [
         "<section id=\"places\"",
         "data-block=\"3\"",
-        "lay cannot be read and was left out: it has store version",
+        "layout cannot be read and was left out: it has store version",
     ] {
         assert!(page.contains(part), "{part}");
     }

@@ -139,17 +139,17 @@ fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
     let holes = std::fs::File::options().write(true).open(disks.path("holes")).unwrap();
     holes.set_len(1 << 30).unwrap();
     for (words, code, said) in [
-        (&["/dev/null", "-o", "new.toml"][..], 2, "is no block device"),
-        (&[".", "-o", "new.toml"], 2, "is no block device"),
+        (&["/dev/null", "-o", "new.toml"][..], 2, "is not a block device"),
+        (&[".", "-o", "new.toml"], 2, "is not a block device"),
         (&["/dev/no-such", "-o", "new.toml"], 4, "cannot find device"),
         (&["holes", "-o", "new.toml"], 2, "is a file with holes"),
-        (&[&device, "-o", "old.toml"], 2, "exists and is kept"),
-        (&[&device, "-o", "new.medium"], 2, "end it with `.toml`"),
+        (&[&device, "-o", "old.toml"], 2, "already exists"),
+        (&[&device, "-o", "new.medium"], 2, "ends in `.toml`"),
         (&[&device, "-o", "no/such/new.toml"], 2, "cannot write the medium"),
         (&[&device, "-o", "new.toml", "--class", "hdd"], 2, "at least 1GiB are needed"),
         (&[&device, "-o", "new.toml", "--reads", "5"], 2, "5 reads are not between 100 and 20000"),
-        (&[&device, "-o", "new.toml", "--class", "ssd", "--preset", "hdd-7200"], 2, "is none of an SSD"),
-        (&[&device, "-o", "new.toml", "--class", "hdd", "--preset", "sd"], 2, "is none of a hard disk"),
+        (&[&device, "-o", "new.toml", "--class", "ssd", "--preset", "hdd-7200"], 2, "is not that of an SSD"),
+        (&[&device, "-o", "new.toml", "--class", "hdd", "--preset", "sd"], 2, "is not that of a hard disk"),
         (&[&device, "-o", "new.toml", "--preset", "ssd-consumerr"], 2, "did you mean `ssd-consumer`?"),
     ] {
         let output = disks.output(&[&["device", "fit"], words].concat());

@@ -229,26 +229,26 @@ fn a_repository_that_cannot_be_taken_says_why() {
         source.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         recorded(&source).unwrap_err()
     };
-    assert!(refused(json!({ "revision": "nowhere" })).starts_with("`nowhere` is no commit"));
-    assert!(refused(json!({ "revision": "--all" })).starts_with("`--all` is no commit"));
+    assert!(refused(json!({ "revision": "nowhere" })).starts_with("`nowhere` is not a commit"));
+    assert!(refused(json!({ "revision": "--all" })).starts_with("`--all` is not a commit"));
     assert!(refused(json!({ "from": "side" })).starts_with("`side` is not on the first-parent line"));
     assert!(refused(json!({ "from": "HEAD" })).starts_with("only 1 commit leads to `HEAD`"));
     assert!(refused(json!({ "commits": 1 })).starts_with("1 is too few"));
     assert!(refused(json!({ "path": "/nonexistent" })).contains("there is no such folder"));
     let empty = tempfile::tempdir().unwrap();
     let error = refused(json!({ "path": empty.path() }));
-    assert!(error.contains("is no repository: ") && error.contains("not a git repository"), "{error}");
+    assert!(error.contains("is not a repository: ") && error.contains("not a git repository"), "{error}");
     // Nothing is looked for further up.
-    assert!(refused(json!({ "path": top.join("src") })).contains("is no repository"));
+    assert!(refused(json!({ "path": top.join("src") })).contains("is not a repository"));
     run(empty.path(), &["git", "init", "--quiet"]);
-    assert!(refused(json!({ "path": empty.path() })).starts_with("`HEAD` is no commit"));
+    assert!(refused(json!({ "path": empty.path() })).starts_with("`HEAD` is not a commit"));
 
     let partial = tempfile::tempdir().unwrap();
     run(top, &["git", "config", "uploadpack.allowFilter", "true"]);
     let url = format!("file://{}", top.display());
     run(partial.path(), &["git", "clone", "--quiet", "--bare", "--filter=blob:none", &url, "p"]);
     let error = refused(json!({ "path": partial.path().join("p") }));
-    assert!(error.contains("does not have all the contents"), "{error}");
+    assert!(error.contains("lacks some contents of its files"), "{error}");
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn directories_and_tar_files_of_one_tree_are_one_listing() {
     let whole = std::fs::read(days.path("gnu.tar")).unwrap();
     std::fs::write(days.path("cut.tar"), &whole[..2000]).unwrap();
     let error = days.history(&["monday", "cut.tar"]).unwrap_err();
-    assert!(error.contains("cut.tar` is no whole tar file: at byte "), "{error}");
+    assert!(error.contains("cut.tar` is not a complete tar file: at byte "), "{error}");
     assert!(days.history(&["monday", "nowhere"]).unwrap_err().contains("cannot read"));
     assert!(days.history(&["monday"]).unwrap_err().contains("at least 2 listings"));
     assert!(days.history(&["monday", "monday/same"]).unwrap_err().contains("at byte 0: it ends 8 bytes"));

@@ -120,5 +120,5 @@ fn fio_runs_its_preset_and_a_file_and_leaves_nothing() {
     assert!(!mounted.path().join("fsage-measure").exists());
     std::fs::write(&job, "[read]\nfilename=/dev/null\n").unwrap();
     let refused = measure(&["fio", &point, "--set", &set]);
-    assert!(refused.code == 2 && refused.stderr.contains("reach beyond"), "{refused:?}");
+    assert!(refused.code == 2 && refused.stderr.contains("stay within"), "{refused:?}");
 }

@@ -139,13 +139,13 @@ fn what_cannot_be_priced_is_refused_with_the_reason() {
     refused(&named, &["--medium", "hdd-720"], 2, &["did you mean `hdd-7200`?"]);
     refused(&named, &[], 2, &["--medium"]);
     refused(&named, &["--vary", "120%"], 2, &["write it as 20%"]);
-    refused(&unnamed, &["--medium", "hdd-10k"], 2, &["does not say what medium", "--recorded-on"]);
+    refused(&unnamed, &["--medium", "hdd-10k"], 2, &["does not name the medium", "--recorded-on"]);
     let told = json(&unnamed, &["--medium", "hdd-10k", "--recorded-on", "hdd-7200"]);
     assert_eq!(told[0]["check"]["deviation"]["requests"], 0);
     let whole = std::fs::read(&named).unwrap();
     let cut = folder.path().join("cut");
     std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
-    refused(&cut, &["--medium", "ssd"], 5, &["cut off"]);
+    refused(&cut, &["--medium", "ssd"], 5, &["it is truncated"]);
     let mut newer = whole;
     newer[8] = 9;
     std::fs::write(&cut, &newer).unwrap();

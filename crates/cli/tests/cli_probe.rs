@@ -63,7 +63,7 @@ fn what_is_no_device_is_refused() {
     let Some(disks) = Disks::new() else { return };
     let output = disks.output(&["device", "probe", "/dev/null"]);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(2) && said.contains("is no block device"), "{said}");
+    assert!(output.status.code() == Some(2) && said.contains("is not a block device"), "{said}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn nothing_is_written_when_there_is_nothing_to_profile() {
     let empty = folder.path().join("empty");
     let run = fsage(&["profile", empty.to_str().unwrap(), "-o", file.to_str().unwrap()]);
     assert_eq!(run.code, 4, "{run:?}");
-    assert!(run.stderr.contains("there is no regular file"), "{run:?}");
+    assert!(run.stderr.contains("it has no regular files"), "{run:?}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no file, no temporary");
     let run = fsage(&["profile", "/etc", "-o", "/nonexistent/profile.toml"]);
     assert_eq!(run.code, 2, "{run:?}");

@@ -62,7 +62,7 @@ fn what_strace_wrote_is_imported_looked_at_replayed_and_exported() {
     assert_eq!(run.code, 0, "{run:?}");
     for part in [
         "operations from",
-        "there before: 3 files",
+        "existed before: 3 files",
         "names were not kept",
         "left out",
         "failed when recorded",
@@ -194,7 +194,7 @@ fn what_cannot_be_imported_is_refused_by_its_line_with_a_way_out() {
     let cut = import("strace", b"1 1.5 mkdir(\"/d\", 0777) = 0\n1 1.6 mkdir(\"/e", &[]);
     assert_eq!(cut.code, 5, "{cut:?}");
     assert!(
-        cut.stderr.contains("line 2: the last line is cut off") && cut.stderr.contains("--allow-truncated")
+        cut.stderr.contains("line 2: the last line is truncated") && cut.stderr.contains("--allow-truncated")
     );
     let allowed =
         import("strace", b"1 1.5 mkdir(\"/d\", 0777) = 0\n1 1.6 mkdir(\"/e", &["--allow-truncated"]);

@@ -209,13 +209,13 @@ fn what_cannot_be_tried_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 18] = [
         (&["--keep", "no/such/folder"], "hint: name a folder that does not exist, in one that does"),
         (&["--keep", "/etc/passwd"], "/etc/passwd exists"),
-        (&["--drive", "lost-mapping"], "there with --on-host"),
+        (&["--drive", "lost-mapping"], "with --on-host there"),
         (&["--drive", "bit-errors"], "a drive with bit-errors are fabricated corruption"),
         (&["--fs", "btrfs", "--drive", "paired-pages"], "which this host would mount"),
         (&["--fs", "ext5"], "ext5"),
         (&["--load", "mail"], "mail"),
         (&["--load", "update", "--journal-mode", "wal"], "the load `update` has no database"),
-        (&["--synchronous", "full"], "`--synchronous` has no meaning"),
+        (&["--synchronous", "full"], "`--synchronous` does not apply"),
         (&["--load", "database", "--synchronous", "sometimes"], "sometimes"),
         (&["--load", "data", "--threads", "2"], "has one thread"),
         (&["--load", "metadata", "--threads", "9"], "9"),
@@ -350,7 +350,7 @@ fn a_script_that_cannot_be_done_is_refused_with_its_reason() {
     };
     refused("No such file");
     write("create a\nremove a\n");
-    refused("line 2: `remove` is no operation");
+    refused("line 2: `remove` is not an operation");
     write("create a\n---\nrename b a\n");
     refused("`rename b a` cannot be done: b is not there");
 }

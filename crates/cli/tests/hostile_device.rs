@@ -325,7 +325,7 @@ fn what_was_not_taken_or_is_another_by_now_is_not_touched() {
     };
     let device = disk.device.clone();
     let hold = refusal(&mut rig, call::HoldDevice { device: device.clone(), identity });
-    assert!(hold.contains("is not what it was") && hold.contains("was behind it"), "{hold}");
+    assert!(hold.contains("has changed") && hold.contains("was behind it"), "{hold}");
     let name = device.file_name().unwrap().to_str().unwrap().to_owned();
     let point = folder.join("point");
     std::fs::create_dir(&point).unwrap();
@@ -341,7 +341,7 @@ fn what_was_not_taken_or_is_another_by_now_is_not_touched() {
         refusal(&mut rig, call::Set { path: setting, value: "64".to_owned() }),
         refusal(&mut rig, restore),
     ] {
-        assert!(said.contains("was not taken for this"), "{said}");
+        assert!(said.contains("is not held for this"), "{said}");
         foreign.assert_unchanged(&said);
     }
     assert!(!fsage_engine::host::mount::is_mount_point(&point));
@@ -423,7 +423,7 @@ fn what_others_mounted_over_ours_stays() {
     std::fs::write(point.join("precious"), "precious").unwrap();
     let said = refusal(&mut rig, call::Unmount { point: point.clone() });
     assert_eq!(std::fs::read_to_string(point.join("precious")).unwrap(), "precious", "{said}");
-    assert!(said.contains("is not what it was") && said.contains("theirs, tmpfs"), "{said}");
+    assert!(said.contains("has changed") && said.contains("theirs, tmpfs"), "{said}");
     run(&["umount", point.to_str().unwrap()]);
     rig.release_mount(leases);
     rig.call(call::LoopDetach { file: ours.clone(), backing: None, offset_bytes: None });

@@ -181,7 +181,7 @@ fn a_plan_cannot_name_what_is_outside_its_store() {
         let text = store.to_str().unwrap();
         let run = fsage(&["compare", text, text]);
         assert_eq!(run.code, 5, "{id}: {run:?}");
-        assert!(run.stderr.contains(&format!("`{id}` is no trial's id")), "{run:?}");
+        assert!(run.stderr.contains(&format!("`{id}` is not a trial id")), "{run:?}");
     }
     std::fs::remove_file(store.join("plan.json")).unwrap();
     symlink("/dev/zero", store.join("plan.json")).unwrap();

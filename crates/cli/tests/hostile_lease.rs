@@ -101,7 +101,7 @@ impl Victims {
                 self.path("precious").display(),
                 self.made("precious")
             ),
-            format!(r#""lease":"control-group","path":"{group}""#),
+            format!(r#""lease":"memory-group","path":"{group}""#),
             format!(
                 r#""lease":"directory","path":"{}","made":{}"#,
                 self.path("empty").display(),
@@ -356,7 +356,7 @@ fn a_users_later_file_of_the_same_name_survives() {
             std::fs::remove_dir(&directory).unwrap();
         }
         let run = clean();
-        assert!(run.code == 0 && run.stdout.contains("nothing was left"), "{run:?}");
+        assert!(run.code == 0 && run.stdout.contains("nothing left to release"), "{run:?}");
     }
 }
 

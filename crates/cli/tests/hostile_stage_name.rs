@@ -119,7 +119,10 @@ fn a_link_in_place_of_a_threads_directory_is_refused() {
     let stderr = String::from_utf8_lossy(&aged.stderr);
     assert!(everything(&victim).is_empty(), "{stderr}");
     assert_eq!(aged.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("t01 is there already") && stderr.contains("symbolic link"), "{stderr}");
+    assert!(
+        stderr.contains("t01 exists and is not a directory") && stderr.contains("symbolic link"),
+        "{stderr}"
+    );
 }
 
 /// A store with an image, as one may be handed by somebody else.

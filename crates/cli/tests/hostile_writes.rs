@@ -36,7 +36,7 @@ fn an_image_is_not_written_through_a_planted_link_and_only_its_owner_reads_it() 
     shared.plant("other");
     let run = shared.rig.fsage(&["image", "save", &volume, &shared.text("other")]);
     shared.assert_unharmed("other");
-    assert!(run.code == 2 && run.stderr.contains("no ordinary file"), "{run:?}");
+    assert!(run.code == 2 && run.stderr.contains("not an ordinary file"), "{run:?}");
     let run = shared.rig.fsage(&["image", "restore", &shared.text("image"), &shared.text("restored")]);
     assert_eq!((run.code, mode(&shared.path("restored"))), (0, 0o600), "{run:?}");
     shared.rig.assert_nothing_left();

@@ -93,7 +93,7 @@ fn what_a_newer_fsage_wrote_is_kept_and_named() {
     assert!(run.stdout.starts_with("1 image removed"), "{run:?}");
     assert!(run.stderr.contains(&format!("{NEWER} is kept: a newer fsage wrote it")), "{run:?}");
     assert!(
-        run.stderr.contains(&format!("{NAMELESS} is kept: its record does not tell the kernel")),
+        run.stderr.contains(&format!("{NAMELESS} is kept: its record does not name the kernel")),
         "{run:?}"
     );
     assert_eq!(store.keys(), [OWN, NEWER, NAMELESS]);

@@ -193,7 +193,7 @@ fn nothing_is_restored_on_what_is_protected_or_too_small() {
     rig.make("volume", "64M", &["mkfs.ext4", "-q"]);
     rig.save("volume", "image");
     for (size, erase, says) in
-        [("64M", false, "is there already"), ("63M", true, "bytes, the image is of a volume")]
+        [("64M", false, "already exists"), ("63M", true, "bytes, the image is of a volume")]
     {
         rig.run(&["truncate", "-s", size, &rig.text("target")]);
         let target = rig.text("target");
@@ -214,7 +214,7 @@ fn nothing_is_restored_on_what_is_protected_or_too_small() {
     let run = rig.fsage(&["image", "verify", &damaged]);
     assert!(run.code == 5 && run.stderr.contains("chunk "), "{run:?}");
     let run = rig.fsage(&["image", "info", &rig.text("volume")]);
-    assert!(run.code == 2 && run.stderr.contains("is no image"), "{run:?}");
+    assert!(run.code == 2 && run.stderr.contains("is not an image"), "{run:?}");
     rig.assert_nothing_left();
 }
 
@@ -235,11 +235,11 @@ fn a_save_with_its_arguments_swapped_loses_nothing() {
         [[&image, &volume], [&volume, &volume], [&volume, &link], [&volume, &"/dev/null".to_owned()]]
     {
         let run = rig.fsage(&["image", "save", arguments[0], arguments[1], "--all-blocks"]);
-        assert!(run.code == 2 && run.stderr.contains("is there and would be lost"), "{run:?}");
+        assert!(run.code == 2 && run.stderr.contains("exists and would be lost"), "{run:?}");
         assert!(run.stderr.contains("save VOLUME FILE") && !run.stderr.contains("--erase"), "{run:?}");
     }
     let run = rig.fsage(&["image", "import", "--format", "e2image", &image, &volume]);
-    assert!(run.code == 2 && run.stderr.contains("is there and would be lost"), "{run:?}");
+    assert!(run.code == 2 && run.stderr.contains("exists and would be lost"), "{run:?}");
     assert!(std::fs::read(rig.path("volume")).unwrap() == before);
     assert!(std::fs::symlink_metadata(&link).unwrap().file_type().is_symlink());
     rig.assert_nothing_left();

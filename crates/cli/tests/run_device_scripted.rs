@@ -256,8 +256,7 @@ fn a_device_is_preconditioned_once_and_its_wear_is_read_around_each_stage() {
     let settled = asked.iter().rposition(|name| name == "settle-device").unwrap();
     assert_eq!(asked[settled + 1], "wear-counters");
     let page = render(&Reader::open(&stage.store()).unwrap(), &ReportOptions::default()).unwrap();
-    for text in ["Wear counters of the device", "less than 1 %", "2 sequential passes, random writes steady"]
-    {
+    for text in ["Device wear counters", "less than 1 %", "2 sequential passes, random writes steady"] {
         assert!(page.contains(text), "{text}");
     }
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -136,9 +136,7 @@ fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
     let made = command.arg("report").arg(lab.store()).arg("-o").arg(&report).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let page = std::fs::read_to_string(report).unwrap();
-    assert!(
-        page.contains("What file systems make of the device") && page.contains("randrw70-4k-libaio-d8-j1-f4")
-    );
+    assert!(page.contains("fio rates and latency") && page.contains("randrw70-4k-libaio-d8-j1-f4"));
     assert!(page.contains("id=\"device-percentile-chart\"") && page.contains("randrw70, writes"));
 }
 
@@ -362,6 +360,148 @@ fn what_is_in_the_cache_of_a_modelled_drive_is_written_out_before_a_point() {
     let flushed: Vec<u64> = results.iter().filter_map(|result| Some(result.settled?.flush_ns)).collect();
     // A flush that nobody waits for takes some milliseconds.
     assert!(flushed.iter().any(|ns| *ns > 150_000_000), "no point waited for the cache: {flushed:?}");
+    lab.nothing_left();
+}
+
+/// The example has a tunable, which a command sets after the mount: one that sets nothing would not be seen in the rates.
+#[test]
+fn a_described_file_system_is_made_mounted_and_tuned() {
+    let Some(lab) = Lab::new() else { return };
+    let example = include_str!("../../../docs/examples/described.toml");
+    let noted = lab.scratch.path().join("tunable");
+    let tuned = "echo 256 >/sys/fs/ext4/$(basename $0)/mb_stream_req";
+    assert!(example.contains(tuned));
+    let check = format!("{tuned}; cat /sys/fs/ext4/$(basename $0)/mb_stream_req >{}", noted.display());
+    std::fs::write(lab.scratch.path().join("points.toml"), example.replace(tuned, &check)).unwrap();
+    let set = [
+        "repeats=1",
+        "volume.size=\"128MiB\"",
+        "stage.fio.bs=\"4KiB\"",
+        "stage.fio.iodepth=8",
+        "stage.fio.runtime=1.0",
+        "stage.fio.round=0.2",
+    ];
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(2), "it runs commands: {stderr}");
+    assert!(stderr.contains("--allow-commands"), "{stderr}");
+    let output = lab.command(&set).arg("--allow-commands").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&noted).unwrap().trim(), "256");
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 2);
+    assert!(trials.iter().all(|trial| fio(trial).results.len() == 2));
+    let own = trials.iter().find(|trial| trial.factors["file_system.kind"] == "tuned").unwrap();
+    assert_eq!(own.check, "clean");
+    assert!(own.commands.iter().any(|line| line.starts_with("mke2fs") && line.contains("-b 4096")));
+    lab.nothing_left();
+}
+
+/// Control groups of fsage's that are there, at any depth; those of other tests are at work at the same time.
+fn groups(of: u32) -> Vec<PathBuf> {
+    fn below(folder: &Path, name: &str, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if entry.file_name().to_string_lossy().starts_with(name) {
+                    found.push(entry.path());
+                }
+                below(&entry.path(), name, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below(Path::new("/sys/fs/cgroup"), &format!("fsage-{of}-"), &mut found);
+    found
+}
+
+const LIMITED: [&str; 6] = [
+    "matrix.file_system.kind=[\"ext4\"]",
+    "stage.fio.rw=\"randread\"",
+    "stage.fio.bs=\"64KiB\"",
+    "stage.fio.ioengine=\"sync\"",
+    "stage.fio.iodepth=1",
+    "stage.fio.direct=false",
+];
+
+#[test]
+fn memory_limits_the_page_cache_of_a_point() {
+    let Some(lab) = Lab::new() else { return };
+    let mut set = LIMITED.to_vec();
+    set.extend([
+        "stage.fio.memory=[\"40MiB\", \"256MiB\"]",
+        "stage.fio.runtime=2.0",
+        "stage.fio.steady=false",
+    ]);
+    let mut child = lab.command(&set).spawn().unwrap();
+    let pid = child.id();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while groups(pid).is_empty() {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no group was made");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    lab.nothing_left();
+    assert_eq!(groups(pid), [] as [PathBuf; 0]);
+    let trials = lab.trials();
+    let of = |name: &str| {
+        let found = fio(&trials[0]).results.iter().find(|result| result.point.to_string() == name);
+        found.unwrap_or_else(|| panic!("no point {name}"))
+    };
+    let small = of("randread-64k-sync-d1-j1-f4-buffered-m40m");
+    let large = of("randread-64k-sync-d1-j1-f4-buffered-m256m");
+    let (less, more) = (small.memory.unwrap(), large.memory.unwrap());
+    assert_eq!((less.limit_bytes, more.limit_bytes), (40 << 20, 256 << 20));
+    assert!((4 << 20..=40 << 20).contains(&less.cache_bytes), "{less:?}");
+    assert!((60 << 20..=72 << 20).contains(&more.cache_bytes), "all files fit: {more:?}");
+    assert_eq!((less.killed, more.killed), (0, 0));
+    // What does not fit is read from the device again and again.
+    let read = |result: &FioResult| result.device.unwrap().read_bytes;
+    assert!(read(small) > 2 * read(large), "{} for {}", read(small), read(large));
+    assert!(small.iops() < large.iops(), "{} for {}", small.iops(), large.iops());
+    let name = format!("{}.files_over_cache", large.point);
+    let ratio = trials[0].metrics.iter().find(|metric| metric.name == name).unwrap().samples[0];
+    assert!((0.9..=1.05).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_limit_that_is_too_low_for_fio_is_no_slow_point() {
+    let Some(lab) = Lab::new() else { return };
+    let mut set = LIMITED.to_vec();
+    set[2] = "stage.fio.bs=\"4MiB\"";
+    set.extend(["stage.fio.numjobs=32", "stage.fio.memory=\"32MiB\""]);
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(4), "{stderr}");
+    let error = &lab.trials()[0].error;
+    assert!(error.contains("32MiB of memory is too little for it"), "{error}");
+    lab.nothing_left();
+    let _ = std::fs::remove_dir_all(lab.store());
+    for (more, wanted) in [
+        (vec!["stage.fio.direct=true", "stage.fio.memory=\"64MiB\""], "which no point uses"),
+        (vec!["stage.fio.memory=\"16MiB\""], "16MiB is not in 32MiB to"),
+    ] {
+        let (code, stderr) = lab.run(&[LIMITED.to_vec(), more].concat());
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(wanted), "{stderr}");
+    }
+}
+
+#[test]
+fn the_control_group_of_a_killed_run_is_removed_by_the_next() {
+    let Some(lab) = Lab::new() else { return };
+    let mut set = LIMITED.to_vec();
+    set.extend(["stage.fio.memory=\"64MiB\"", "stage.fio.runtime=1.0", "stage.fio.steady=false"]);
+    let mut child = lab.command(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = child.id();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while groups(pid).is_empty() {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no group was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(groups(pid), [] as [PathBuf; 0]);
     lab.nothing_left();
 }
 

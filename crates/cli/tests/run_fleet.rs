@@ -255,7 +255,7 @@ fn what_cannot_be_given_to_a_fleet_is_refused_with_the_next_step() {
         let output = lab.fsage(&words);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains("was not given to a fleet"), "{stderr}");
+        assert!(stderr.contains("was not submitted to a fleet"), "{stderr}");
     }
     // A task by hand.
     let output = lab.fsage(&["fleet", "task", "/nonexistent"]);

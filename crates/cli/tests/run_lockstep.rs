@@ -120,10 +120,10 @@ fn a_full_and_an_empty_volume_go_through_the_same_states() {
         "lockstep-free-chart",
         "full ÷ empty",
         "writing when full is",
-        "Where the worst files lie",
+        "File placement",
         "xfs · empty",
         "The worst directory: ",
-        "another one would lie no better",
+        "another would be no better",
         "<path class=\"own\"",
     ] {
         assert!(page.contains(words), "{words}");

@@ -94,7 +94,7 @@ fn shown(lab: &Lab, stdout: &str) {
     }
     let page = lab.report();
     for words in [
-        "What survives a power cut",
+        "Power cuts",
         "power-matrix",
         "power-ways",
         "power-times",
@@ -177,7 +177,7 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
     refused("size = \"64MiB\"", "size = \"64MiB\"\nlog = true", "the disk keeps one log");
     refused("size = \"64MiB\"", "size = \"64MiB\"\nfaults = { seed = 1 }", "injected faults");
     refused("states = 40", "states = 0", "0 states: 1 to 1,000,000");
-    refused("length = 2", "length = 0", "0 is no length of a load");
+    refused("length = 2", "length = 0", "0 is not a load length");
     refused("length = 2", "length = 2\natomic = \"6KiB\"", "is not a multiple of 4 KiB");
     refused("length = 2", "length = 2\ncache = \"1KiB\"", "too small");
     refused("length = 2", "length = 2\ndrive = \"honset\"", "honset");

@@ -83,7 +83,7 @@ fn every_remedy_of_ext4_is_what_it_says_and_keeps_the_data() {
     assert!(remedy(of(&trials, Remedy::Fstrim)).bytes > 1 << 20);
     // All began with one image, so the control and the others are pairs.
     let page = lab.report();
-    for words in ["What helps", "remedies-gain", "remedies-cost", "other work"] {
+    for words in ["Remedies", "remedies-gain", "remedies-cost", "different work"] {
         assert!(page.contains(words), "{words}");
     }
     let explain = |more: &[&str]| {

@@ -187,7 +187,7 @@ fn a_program_that_fails_or_hangs_fails_the_trial() {
     let (trial, _, code) = run(World::Hangs, &[]);
     assert_eq!((trial.status, code), (TrialStatus::Failed, 4));
     assert!(trial.error.contains("did not end within 7"), "{}", trial.error);
-    assert!(trial.error.contains("cannot do the remedy"), "{}", trial.error);
+    assert!(trial.error.contains("cannot apply the remedy"), "{}", trial.error);
 }
 
 #[test]

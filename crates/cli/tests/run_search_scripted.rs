@@ -190,9 +190,7 @@ fn a_search_runs_block_by_block_and_recommends_what_fresh_runs_confirm() {
     let lines = bench.answer().lines();
     assert!(lines.len() <= 10 && lines[0].contains("use noatime; confirmed: +1"), "{lines:?}");
     let page = render(&Reader::open(&bench.store()).unwrap(), &ReportOptions::default()).unwrap();
-    for wanted in
-        ["Which options make it faster", "What each option gives", "nothing: a control", "confirmation"]
-    {
+    for wanted in ["Option search", "Gain per option", "nothing: a control", "confirmation"] {
         assert!(page.contains(wanted), "{wanted}");
     }
     // Nothing is left to do.
@@ -316,5 +314,5 @@ fn a_search_whose_options_all_fail_stops() {
     let summary = summary.unwrap();
     assert_eq!((summary.exit_code(), summary.trials.len()), (4, 0), "{notes:?}");
     assert!(notes.iter().any(|note| note.contains("`discard` is left out")), "{notes:?}");
-    assert!(summary.stopped[0].contains("every option fails here by itself"), "{:?}", summary.stopped);
+    assert!(summary.stopped[0].contains("every option fails here on its own"), "{:?}", summary.stopped);
 }

@@ -284,7 +284,7 @@ fn impossible_values_name_path_and_limit() {
         ("stage.age.stop.operations=0", "`stage.age.stop.operations`: 0 is too small"),
         ("volume.sector_bytes=1000", "1000 is not a sector size"),
         ("matrix={\"file_system.kind\"=[]}", "`matrix.file_system.kind`: the list is empty"),
-        ("matrix.file_system.kind=[\"ext4\", \"ext4\"]", "is there twice"),
+        ("matrix.file_system.kind=[\"ext4\", \"ext4\"]", "is given twice"),
         ("matrix={title=[\"a\", \"b\"]}", "`matrix.title`: its values change nothing in any trial"),
         ("matrix={\"stage.old.threads\"=[1]}", "there is no stage `old` (there is `age`)"),
         ("matrix={\"stage.age.treads\"=[1, 2]}", "`stage.age.treads`: there is no such key"),
@@ -449,7 +449,7 @@ fn a_history_that_cannot_be_taken_is_named_with_its_line() {
     };
     let (message, hint) = refused("{ kind = \"repository\", path = \"nowhere\" }");
     let place = "DIR/small.toml:19:34: `stage.age.workload.history.path`: ";
-    let wanted = format!("{place}`DIR/nowhere` is no repository: there is no such folder");
+    let wanted = format!("{place}`DIR/nowhere` is not a repository: there is no such folder");
     assert!(message.starts_with(&wanted), "{message}");
     assert!(hint.contains("relative to its file"), "{hint}");
     let (message, hint) = refused("{ kind = \"repository\", path = \"repo\", comits = 3 }");
@@ -551,8 +551,8 @@ fn controls_name_cells_that_there_are_and_a_size_that_can_be() {
     assert_eq!(of(&with(disk, "same = false")), ["slow"]);
     assert_eq!(of(&with(disk, "same = false\nslow = 0")), [""; 0]);
     for (controls, wanted) in [
-        ("slow = 1.0", "1 is no slowdown"),
-        ("slow = 101", "101 is no slowdown"),
+        ("slow = 1.0", "1 is not a slowdown"),
+        ("slow = 101", "101 is not a slowdown"),
         ("of = { nothing = 1 }", "this factor is not in the matrix"),
         ("sloow = 2", "there is no such key"),
     ] {

@@ -194,14 +194,14 @@ fn what_is_refused_leaves_the_disk_as_it_was() {
     let cases: [(&[&str], &str); 9] = [
         (&[link, "--sizes", "8MiB"], "the command line does not allow it to be erased"),
         (&[link, "--sizes", "8MiB,0", "--erase", link], "partition 2 would have no bytes"),
-        (&[link, "--sizes", "1500KiB", "--erase", link], "is no multiple of 1 MiB"),
+        (&[link, "--sizes", "1500KiB", "--erase", link], "is not a multiple of 1 MiB"),
         (
             &[link, "--sizes", "60MiB,8MiB", "--erase", link],
             "68MiB together, and the disk has room for 62MiB",
         ),
         (&[link, "--sizes", &many, "--erase", link], "129 partitions are too many"),
         (&[link, "--sizes", "", "--erase", link], "size"),
-        (&[device, "--sizes", "8MiB", "--erase", device], "a name that the kernel gives out again"),
+        (&[device, "--sizes", "8MiB", "--erase", device], "a kernel name, which may change at every boot"),
         (&[text(&disk.file), "--sizes", "8MiB", "--erase", text(&disk.file)], "must be a path under /dev"),
         (&[link, "--sizes", "8MiB", "--erase", &format!("{link}=64")], "identifies neither this device"),
     ];
@@ -215,7 +215,7 @@ fn what_is_refused_leaves_the_disk_as_it_was() {
     let held = fsage_sys::block::open_exclusive(&disk.device).expect("opened");
     let run = split(&disk, "8MiB");
     assert_eq!(run.code, 2, "{run:?}");
-    assert!(run.stderr.contains("does not open it exclusively"), "{run:?}");
+    assert!(run.stderr.contains("cannot be opened exclusively"), "{run:?}");
     drop(held);
     let dry = fsage(&["volume", "split", link, "--sizes", "8MiB,16MiB", "--erase", link, "--dry-run"]);
     assert_eq!(dry.code, 0, "{dry:?}");

@@ -102,7 +102,7 @@ impl DiskError {
             Self::Position { .. } => None,
             Self::NoCrash => Some("begin with `begin-crash`, while a log is kept".to_owned()),
             Self::Atomic { block_bytes, .. } => Some(format!(
-                "a multiple of {block_bytes}: who addresses a disk by blocks relies on each being whole"
+                "give a multiple of {block_bytes}: users of a block device rely on whole blocks"
             )),
             Self::Store(error) => error.hint(),
         }

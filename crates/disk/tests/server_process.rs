@@ -155,7 +155,7 @@ fn a_disk_that_cannot_be_made_is_told_and_leaves_nothing() {
     for (size, medium, reported) in [
         ("67108864", "cheese", "medium"),
         ("67108864", "{", "medium"),
-        ("5000", "ram", "no multiple"),
+        ("5000", "ram", "not a multiple"),
         ("0", "ram", "cannot make the disk"),
         ("36893488147419103232", "ram", "whole number"),
     ] {

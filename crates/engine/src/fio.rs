@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsage_model::fio::{FioRun, FioSample, steady_window};
+use fsage_model::memory::MemoryGroup;
 use fsage_model::protocol::Event;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -19,10 +20,14 @@ use serde::Deserialize;
 
 use crate::device::Device;
 use crate::disk::VirtualDisk;
+use crate::host::memory_group::Group;
 use crate::host::tool::{self, Children, Course};
 use crate::host::{HostError, mount};
 use crate::load::Control;
 use crate::measure::MeasureError;
+
+/// Longest that fio may take to say its version.
+const STARTS: Duration = Duration::from_secs(60);
 
 /// Bytes of notes that are kept.
 const NOTES: usize = 4096;
@@ -40,6 +45,8 @@ pub struct Order {
     pub steady_from: Option<u64>,
     /// The block device whose counters are read.
     pub device: PathBuf,
+    /// The control group that it runs in, with the limit of its memory; absent: the agent's own.
+    pub memory: Option<MemoryGroup>,
 }
 
 /// Runs fio.
@@ -61,6 +68,12 @@ pub fn run(
     let mut argv = order.argv.clone();
     argv.insert(1.min(argv.len()), format!("--status-interval={}ms", order.round_ms));
     let has_ramp = argv.iter().any(|word| word.starts_with("--ramp_time"));
+    let mut group = order.memory.as_ref().map(Group::make).transpose()?;
+    if let Some(group) = &group {
+        // Its program and libraries are in the page cache then, at the expense of the agent's group.
+        tool::run(children, &[argv[0].clone(), "--version".to_owned()], Some(STARTS))?;
+        argv = group.words(argv)?;
+    }
     let mut follower = Follower { round_ms: order.round_ms, has_ramp, ..Follower::default() };
     let mut watch = |bytes: &[u8]| {
         let known = follower.samples.len();
@@ -70,6 +83,7 @@ pub fn run(
         }
         if follower.samples.len() > known {
             progress(follower.event());
+            group.iter_mut().for_each(Group::sample);
         }
         // From here on it only has to end.
         follower.is_over |= follower.may_end(order.steady_from);
@@ -84,6 +98,8 @@ pub fn run(
         return Err(MeasureError::Stopped);
     }
     let after = device.as_ref().and_then(Device::counts);
+    // What the page cache has is still the group's.
+    group.iter_mut().for_each(Group::sample);
     let json = follower.end();
     let Follower { notes, samples, .. } = follower;
     Ok(FioRun {
@@ -95,6 +111,7 @@ pub fn run(
         device: after.zip(counts).map(|(after, before)| after.since(&before)),
         disk: stat().zip(stat_before).map(|(after, before)| after.since(&before)),
         elapsed_ns: watched.elapsed_ns,
+        memory: group.map(|group| group.used()),
     })
 }
 

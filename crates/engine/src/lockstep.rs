@@ -52,7 +52,7 @@ pub enum LockstepError {
     #[error("{}", .0.text())]
     Diverged(Box<Divergence>),
     /// A history that the workload does not follow.
-    #[error("the workload does not go the way that its history tells: {what}")]
+    #[error("the workload deviates from its history: {what}")]
     Past {
         /// What is wrong with it.
         what: &'static str,
@@ -98,7 +98,7 @@ pub struct Divergence {
 impl Divergence {
     fn text(&self) -> String {
         format!(
-            "{} went another way at operation {}: {} of file {:x} in directory {} failed with {} there and not on the first volume",
+            "{} diverged at operation {}: {} of file {:x} in directory {} failed with {} there and not on the first volume",
             self.directory.display(),
             self.operation,
             self.what.kind().name(),

@@ -54,7 +54,7 @@ pub enum ReplayError {
     #[error("cannot check the replayed tree")]
     Shape(#[from] ShapeError),
     /// The load ended before the trace did.
-    #[error("only {executed} of the trace's operations were run, at least {dealt} were to be")]
+    #[error("only {executed} of the trace's operations were run, expected at least {dealt}")]
     Incomplete {
         /// Operations that were run.
         executed: u64,
@@ -94,7 +94,7 @@ pub enum ReplayError {
         path: PathBuf,
     },
     /// Something that is not a replay's lies where a replay that starts over would remove everything.
-    #[error("{} is none of the replay's files, so nothing was removed", path.display())]
+    #[error("{} is not one of the replay's files, so nothing was removed", path.display())]
     Stranger {
         /// What.
         path: PathBuf,

@@ -123,7 +123,7 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// The file ends before its footer: the load that wrote it did not end.
-    #[error("trace {} is cut off: its last {lost_bytes} bytes cannot be read, so none of its operations can", path.display())]
+    #[error("trace {} is truncated: its last {lost_bytes} bytes cannot be read, so none of its operations can be read", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
@@ -145,7 +145,7 @@ impl TraceError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Truncated { .. } => "run the load again to its end to get a whole trace".to_owned(),
+            Self::Truncated { .. } => "run the load again to its end to get a complete trace".to_owned(),
             Self::Io { source, .. } => Unfit::hint(source).unwrap_or_default().to_owned(),
             Self::Damaged { .. } => String::new(),
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsage_model::escape;
+use fsage_model::memory::CONTROL_GROUPS;
 use fsage_sys::entropy;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
@@ -16,7 +17,7 @@ use crate::guest::{BATCH, GuestError, MODULES_FOLDER, PORT};
 use crate::run::{RunError, RunEvent, RunObserver, batch, serve_after};
 
 /// File systems of the kernel's own: type and place.
-const MOUNTS: [(&str, &str); 7] = [
+const MOUNTS: [(&str, &str); 8] = [
     ("devtmpfs", "/dev"),
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -24,6 +25,7 @@ const MOUNTS: [(&str, &str); 7] = [
     ("tmpfs", "/tmp"),
     ("tmpfs", "/var/tmp"),
     ("tracefs", "/sys/kernel/tracing"),
+    ("cgroup2", CONTROL_GROUPS),
 ];
 
 /// How long the serial port may take to appear.
@@ -40,7 +42,8 @@ const PLACE: &str = "/var/tmp/fsage-target-guest";
 /// A module cannot be loaded, or there is no serial port. The machine is switched off then, too.
 pub fn boot(say: &dyn Fn(&GuestError)) -> Result<(), GuestError> {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
-        let source = io::Error::other("it is the first process of a guest, and this is no guest");
+        let source =
+            io::Error::other("it runs only as the first process of a guest, and this is not a guest");
         return Err(GuestError::Boot { what: "boot".to_owned(), source });
     }
     let outcome = work();
@@ -61,13 +64,15 @@ fn failed(what: &str, source: impl Into<io::Error>) -> GuestError {
 fn work() -> Result<(), GuestError> {
     for (kind, place) in MOUNTS {
         let mounted = mount(kind, place, kind, MountFlags::empty(), None);
-        // Older kernels have no tracefs of its own, and some mount devtmpfs by themselves.
+        // Older kernels have no tracefs of its own, some mount devtmpfs by themselves, and not all have control groups.
         if let Err(error) = mounted
-            && !matches!(kind, "tracefs" | "devtmpfs")
+            && !matches!(kind, "tracefs" | "devtmpfs" | "cgroup2")
         {
             return Err(failed(&format!("mount {place}"), error));
         }
     }
+    // Only what limits memory needs it, and says so where it is missing.
+    let _ = std::fs::write(Path::new(CONTROL_GROUPS).join("cgroup.subtree_control"), "+memory");
     std::fs::DirBuilder::new().mode(0o700).create(PLACE).map_err(|error| failed("make a folder", error))?;
     let place = Path::new(PLACE);
     let trials =

@@ -33,7 +33,7 @@ pub enum PricingError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// It does not say what it was recorded on.
-    #[error("it does not say what medium it was recorded on")]
+    #[error("it does not name the medium it was recorded on")]
     Unnamed,
     /// What it names is no medium, or the volume does not fit on the drive.
     #[error(transparent)]

@@ -150,7 +150,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Profile, ProfileFileError> {
     let head: Head = toml::from_str(text).map_err(|error: toml::de::Error| unquoted(path, text, &error))?;
     match head.profile_version {
         None => {
-            let message = "`profile_version` is missing: this is no profile".to_owned();
+            let message = "`profile_version` is missing: this is not a profile".to_owned();
             let (path, excerpt) = (path.to_owned(), String::new());
             return Err(ProfileFileError::Form { path, line: 1, message, excerpt });
         }

@@ -33,31 +33,31 @@ pub use promise::{Promises, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};
 pub use script::{CrashScript, CrashScriptError, LARGEST_SCRIPTED_FILE_BYTES, SCRIPT_BEGINS};
 
-/// How a drive treats writes and flushes, as far as a power cut shows it.
+/// How a drive treats writes and flushes, as visible after a power cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveBehaviour {
-    /// Writes wait in a volatile cache and may reach the medium in any order; a flush brings everything that
-    /// was answered before to the medium, a forced write itself.
+    /// Writes wait in a volatile cache and may reach the medium in any order; a flush brings everything
+    /// completed before it to the medium, and a FUA write is on the medium when it completes.
     #[default]
     Honest,
-    /// As `honest`, but the last flush before the cut (and no other) was answered without being done.
+    /// As `honest`, but the last flush before the cut (and no other) completed without being performed.
     DropsFlush,
-    /// Flushes and forced writes are answered and not done: what is on the medium is what the cache had no
-    /// more room for.
+    /// Flushes and FUA writes complete without being performed: only data that the cache had no more space
+    /// for is on the medium.
     Lying,
-    /// The cache survives a power cut: every answered write is on the medium. Only a request that is under
-    /// way may be torn.
+    /// The cache survives a power cut: every completed write is on the medium. Only a request in flight may
+    /// be torn.
     Protected,
-    /// Every answered write is on the medium, but the map of logical to physical pages is not what it was: in ranges of
-    /// 4 MiB it is older than the last flush, or gone (after Zheng et al. 2013, FAST: metadata corruption, unserializable
-    /// writes). Needs consent.
+    /// Every completed write is on the medium, but the mapping table is damaged: ranges of 4 MiB have
+    /// contents from before the last flush, or none (after Zheng et al. 2013, FAST: metadata corruption,
+    /// unserializable writes). Needs consent.
     LostMapping,
-    /// Every answered write is on the medium, but up to three blocks that the load wrote have up to three wrong bits each
-    /// (after Zheng et al. 2013, FAST: bit corruption). Needs consent.
+    /// Every completed write is on the medium, but up to three blocks that the load wrote have up to three
+    /// wrong bits each (after Zheng et al. 2013, FAST: bit corruption). Needs consent.
     BitErrors,
-    /// No write cache and no protection: the page of flash that shares its cells with the one being programmed at the cut
-    /// is destroyed, however old (after Tseng et al. 2011, DAC). Needs consent.
+    /// No write cache and no power-loss protection: the flash page that shares its cells with the page being
+    /// programmed at the cut is destroyed, however old it is (after Tseng et al. 2011, DAC). Needs consent.
     PairedPages,
 }
 
@@ -87,13 +87,14 @@ impl DriveBehaviour {
         }
     }
 
-    /// Whether it keeps what the interface of block devices promises.
+    /// Whether it follows the rules of the block layer for flushes and FUA writes.
     #[must_use]
     pub const fn keeps_promises(self) -> bool {
         matches!(self, Self::Honest | Self::Protected)
     }
 
-    /// Whether its states hold what no kernel wrote there: hostile input for the one that mounts them.
+    /// Whether its states contain data that no kernel wrote there: hostile input for a kernel that mounts
+    /// them.
     #[must_use]
     pub const fn fabricates(self) -> bool {
         matches!(self, Self::LostMapping | Self::BitErrors | Self::PairedPages)
@@ -106,14 +107,14 @@ impl DriveBehaviour {
 pub struct CrashSpec {
     /// What the drive does.
     pub drive: DriveBehaviour,
-    /// Unit that the drive writes wholly or not at all, in bytes: a multiple of its logical block.
+    /// Unit that the drive writes completely or not at all, in bytes: a multiple of its logical block.
     pub atomic_bytes: u64,
-    /// Volatile cache in bytes of a drive that does not flush: the newest writes of that many bytes may be
-    /// missing. The cache of a drive that flushes is as large as what lies between two flushes.
+    /// Volatile cache in bytes of a drive that does not flush: the newest writes of this size may be missing.
+    /// The cache of a drive that flushes holds everything between two flushes.
     pub cache_bytes: u64,
-    /// Most states.
+    /// Maximum number of states.
     pub states: u64,
-    /// Whence all chance comes.
+    /// Random seed.
     pub seed: u64,
 }
 

@@ -17,27 +17,27 @@ use crate::quantity::as_f64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskTime {
-    /// Requests cost nothing; what they would have taken is added to the disk's clock.
+    /// Requests complete at once; the time that they would have taken is added to the disk's clock.
     #[default]
     Model,
-    /// Replies come when the medium would have given them.
+    /// Each completion is delayed until the medium would have completed the request.
     Real,
 }
 
-/// What the CPU time of a load is on a disk's clock, in [`DiskTime::Model`].
+/// How the CPU time of a load counts on a disk's clock, in [`DiskTime::Model`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskCpu {
-    /// Nothing: only the medium's time passes.
+    /// It does not count: only the time of the medium passes.
     #[default]
     Ignored,
-    /// Time in which the disk is idle: the clock also advances by what the load's system calls took on the
-    /// processor, as if none of it went on while the disk worked.
+    /// It passes while the disk is idle: the clock also advances by the CPU time of the load's system calls,
+    /// as if none of it overlapped with the work of the disk.
     Serial,
 }
 
 impl DiskCpu {
-    /// Whether nothing of it passes on the disk's clock.
+    /// Whether CPU time does not count.
     #[must_use]
     pub const fn is_ignored(&self) -> bool {
         matches!(self, Self::Ignored)
@@ -56,7 +56,7 @@ pub const HOST_WRITE_BYTES: &str = "host_write_bytes";
 /// Blocks of flash that garbage was collected from, among a disk's counters.
 pub const COLLECTIONS: &str = "gc_collections";
 
-/// Bytes of flash that a drive wears: all of it but its cache of one bit a cell.
+/// Bytes of flash that a drive wears: all but its SLC cache.
 pub const FLASH_BYTES: &str = "flash_bytes";
 
 /// Bytes of [`FLASH_BYTES`] that were used up by programming, those that were left out of a group of pages

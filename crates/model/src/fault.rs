@@ -1,4 +1,4 @@
-//! What is to go wrong, as it is written down.
+//! Faults to inject, as they are written in a study or given to `fsage disk fault`.
 //!
 //! ```toml
 //! seed = 7
@@ -23,62 +23,62 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// All faults of a disk.
+/// Faults of a virtual disk.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSpec {
     /// Random seed of all faults.
     pub seed: u64,
-    /// Sectors that cannot be read until they are written. The rate is that of sectors; requests are reads
-    /// whose sectors go bad.
+    /// Sectors that cannot be read until they are rewritten. `rate` is per sector; `requests` are reads that
+    /// make their sectors bad.
     pub read_error: Vec<RuleSpec>,
-    /// Writes, discards and zeroings that fail. The rate is that of requests.
+    /// Writes, discards and write-zeroes requests that fail. `rate` is per request.
     pub write_error: Vec<RuleSpec>,
-    /// Flushes and forced writes that are answered, but bring nothing to the medium. The rate is that of
-    /// requests; there is no place.
+    /// Flushes and FUA writes that complete without being performed. `rate` is per request; a region is not
+    /// allowed.
     pub ignored_flush: Vec<RuleSpec>,
-    /// Sectors of which one bit reads flipped until it is written. The rate is that of sectors; requests are
-    /// writes whose sectors rot.
+    /// Sectors that read back with one flipped bit until they are rewritten. `rate` is per sector; `requests`
+    /// are writes whose sectors are affected.
     pub bit_rot: Vec<RuleSpec>,
-    /// Requests that take longer. The rate is that of requests.
+    /// Requests that take longer. `rate` is per request.
     pub slow_region: Vec<SlowSpec>,
 }
 
-/// When a fault strikes: in a region, at a rate, or both; or at requests.
+/// Where a fault occurs: in a region, at a rate, or both; or at given requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
-    /// First byte of the region; 0 unless given.
+    /// Offset of the region in bytes; absent: 0.
     pub offset_bytes: Option<u64>,
-    /// Bytes of the region; to the end of the disk unless given.
+    /// Length of the region in bytes; absent: to the end of the disk.
     pub length_bytes: Option<u64>,
-    /// Probability in 0..=1; 1 unless given.
+    /// Probability (0..=1); absent: 1.
     pub rate: Option<f64>,
-    /// Numbers of requests, counted from the first that the disk ever had (0).
+    /// Numbers of requests, counted from 0 since the disk was created.
     pub requests: Vec<u64>,
 }
 
-/// When requests take longer, and by how much.
+/// Slow requests: where, and by how much.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlowSpec {
-    /// First byte of the region; 0 unless given.
+    /// Offset of the region in bytes; absent: 0.
     pub offset_bytes: Option<u64>,
-    /// Bytes of the region; to the end of the disk unless given.
+    /// Length of the region in bytes; absent: to the end of the disk.
     pub length_bytes: Option<u64>,
-    /// Probability in 0..=1; 1 unless given.
+    /// Probability (0..=1); absent: 1.
     pub rate: Option<f64>,
-    /// Numbers of requests, counted from the first that the disk ever had (0).
+    /// Numbers of requests, counted from 0 since the disk was created.
     pub requests: Vec<u64>,
-    /// Time of the disk's clock that is added, in nanoseconds.
+    /// Time to add per request, in nanoseconds on the disk's clock.
     pub extra_ns: u64,
-    /// How many times as long as by itself the medium takes (1..=1000, in steps of 0.001); 1 unless given.
+    /// Factor by which the time of the medium is multiplied (1..=1000, in steps of 0.001); absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
 }
 
 impl SlowSpec {
-    /// When it strikes.
+    /// Where it occurs.
     #[must_use]
     pub fn rule(&self) -> RuleSpec {
         RuleSpec {
@@ -116,7 +116,7 @@ pub enum FaultError {
         number: u64,
     },
     /// The rate is no probability.
-    #[error("{kind} {number} has the rate {rate}, which is no probability")]
+    #[error("{kind} {number} has the rate {rate}, which is not a probability")]
     Rate {
         /// Its list in the spec.
         kind: &'static str,

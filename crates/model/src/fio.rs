@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::DiskUse;
+use crate::memory::MemoryUse;
 use crate::quantity::{as_f64, share};
 use crate::size::Bytes;
 use crate::steady_state;
@@ -17,8 +18,8 @@ use crate::warning::Warning;
 
 pub use distribution::{Distribution, LatencyAt, PERCENTILES};
 
-/// Bytes at the beginning of a bare device that fio leaves alone: what is there tells whose it is, and stays as it
-/// is, so that the rules that keep a device from being erased find it again.
+/// Bytes at the beginning of a bare device that fio does not write: they identify its contents, and are kept
+/// so that the rules that protect a device from being erased find them again.
 pub const BARE_HEAD_BYTES: u64 = 4 << 20;
 /// The same at its end.
 pub const BARE_TAIL_BYTES: u64 = 1 << 20;
@@ -93,7 +94,7 @@ impl FioPattern {
 }
 
 impl FioEngine {
-    /// Whether a job has one request under way at most.
+    /// Whether a job has at most one request in flight.
     #[must_use]
     pub const fn is_synchronous(self) -> bool {
         matches!(self, Self::Sync | Self::Mmap)
@@ -105,31 +106,40 @@ impl FioEngine {
 pub struct FioPoint {
     /// Pattern.
     pub rw: FioPattern,
-    /// Percent of the operations that read; of mixed patterns only.
+    /// Percentage of reads, of a mixed pattern only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwmixread: Option<u32>,
     /// Block size.
     pub bs: Bytes,
     /// Engine.
     pub ioengine: FioEngine,
-    /// Requests under way per job, at most.
+    /// Maximum number of requests in flight per job.
     pub iodepth: u32,
-    /// Jobs that work on all files at once; of sequential patterns 1, as each file has a job of its own.
+    /// Jobs that use all files; of a sequential pattern 1, because each file has its own job.
     pub numjobs: u32,
-    /// Files of equal size; on a bare device stretches of it.
+    /// Number of files of equal size; on a bare device, areas of it.
     pub files: u32,
     /// Whether the page cache is bypassed.
     pub direct: bool,
+    /// Limit of the memory of fio and its page cache; of buffered points only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
 }
 
 impl FioPoint {
+    /// Whether its accesses go through the page cache: a mapping's always do.
+    #[must_use]
+    pub const fn is_buffered(&self) -> bool {
+        !self.direct || matches!(self.ioengine, FioEngine::Mmap)
+    }
+
     /// Jobs that run at the same time.
     #[must_use]
     pub const fn jobs(&self) -> u32 {
         if self.rw.is_random() { self.numjobs } else { self.files }
     }
 
-    /// Requests under way at once, at most.
+    /// Maximum number of requests in flight.
     #[must_use]
     pub const fn depth(&self) -> u32 {
         self.jobs().saturating_mul(self.iodepth)
@@ -261,6 +271,9 @@ pub struct FioRun {
     pub disk: Option<DiskUse>,
     /// Wall time, start-up included.
     pub elapsed_ns: u64,
+    /// What it used of the limit of its memory, where there was one.
+    #[serde(default)]
+    pub memory: Option<MemoryUse>,
 }
 
 /// How a point ended.
@@ -346,6 +359,9 @@ pub struct FioResult<P = FioPoint> {
     /// What the virtual disk did, ramp included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
+    /// What it used of the limit of its memory; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryUse>,
     /// How the volume came to rest before it, so that what was written before is not in its time; absent in records
     /// from before this was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -378,6 +394,7 @@ impl<P> FioResult<P> {
             samples: Vec::new(),
             device: None,
             disk: None,
+            memory: None,
             settled: None,
             warnings: Vec::new(),
             kept: false,
@@ -471,6 +488,7 @@ mod tests {
             numjobs: 2,
             files: 16,
             direct: true,
+            memory: None,
         }
     }
 

@@ -25,6 +25,7 @@ pub mod location;
 pub mod lockstep;
 pub mod measure;
 pub mod medium;
+pub mod memory;
 pub mod metric;
 pub mod nearest;
 pub mod number;

@@ -15,7 +15,7 @@ use crate::operation::OperationKind;
 use crate::size::Bytes;
 use crate::workload::WorkloadSpec;
 
-/// How file data reaches the volume.
+/// How file data is written to the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteMode {
@@ -24,51 +24,53 @@ pub enum WriteMode {
     Buffered,
     /// `O_DIRECT`; sizes are rounded up to whole 4 KiB blocks.
     Direct,
-    /// Space is taken by `fallocate` while ageing; every live file is written in place at the end.
+    /// Space is allocated by `fallocate` during ageing; the data of every live file is written in place at
+    /// the end.
     Fast,
 }
 
-/// When a load ends. The first condition that is met stops it; at least one must be given.
+/// End of a load: the first condition that is met stops it; at least one is required unless the workload ends
+/// by itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StopSpec {
-    /// After this many operations over all threads (failed ones count, probes do not).
+    /// Operations over all threads; failed ones count, probes do not.
     pub operations: Option<u64>,
-    /// After this much data was written by operations.
+    /// Bytes of data written by operations.
     pub bytes: Option<Bytes>,
-    /// After this many seconds of load (pauses and probes do not count).
+    /// Seconds of load, without pauses and probes.
     pub seconds: Option<f64>,
-    /// When the volume has no space for an operation: no free block, or no free inode.
+    /// End when an operation finds no space: no free block or no free inode.
     pub full: bool,
-    /// When the volume's measured age reaches this; checked at every probe, and without probes every few
-    /// thousand operations where it needs none (`volume_overwrites`).
+    /// End when the volume has this measured age; checked at every probe, and without probes every few
+    /// thousand operations if the condition needs none (`volume_overwrites`).
     pub age: Option<AgeTarget>,
 }
 
-/// A measured age. Every bound that is given must be met.
+/// A measured age. All bounds that are given must be met.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgeTarget {
-    /// Mean extents per file, at least.
+    /// Minimum of the mean number of extents per file.
     pub extents_per_file: Option<f64>,
-    /// Share of files in more than one extent (0..=1), at least.
+    /// Minimum share of files with more than one extent (0..=1).
     pub fragmented_share: Option<f64>,
-    /// Median size of a free extent, at most.
+    /// Maximum of the median size of free extents.
     pub free_extent_median: Option<Bytes>,
-    /// Data written by operations divided by the volume's size, at least.
+    /// Minimum of the data written by operations ÷ size of the volume.
     pub volume_overwrites: Option<f64>,
-    /// Extents per file and free extents both changed by less than this share (0..=1) over the last
-    /// five probes.
+    /// Extents per file and the number of free extents both changed by less than this share (0..=1) over the
+    /// last five probes.
     pub converged: Option<f64>,
-    /// Near to the workload's profile (`like`): use within 1 % of the volume, size distributions at most 0.05
-    /// apart (Kolmogorov–Smirnov), share of files in one extent within 0.02. It may never be reached, so that
-    /// `operations`, `bytes` or `seconds` must be given as well.
+    /// The volume matches the profile of the workload (`like`): utilisation within 1 % of the volume,
+    /// Kolmogorov–Smirnov distance of file sizes at most 0.05, share of files in one extent within 0.02. This
+    /// may never happen, so `operations`, `bytes` or `seconds` is required as well.
     #[serde(skip_serializing_if = "is_false")]
     pub near: bool,
 }
 
 impl AgeTarget {
-    /// Whether it can only be judged by a probe: the data written is known without.
+    /// Whether it can only be checked by a probe; the data written is known without one.
     #[must_use]
     pub const fn needs_probes(&self) -> bool {
         self.needs_layout() || self.free_extent_median.is_some()
@@ -89,29 +91,29 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The pace of daily use: between two operations the disk is idle, and its clock advances. What the
-/// kernel's timers would write meanwhile is written by the disk's clock.
+/// The pace of daily use. Between two operations the disk is idle and its clock advances; writes that the
+/// kernel's timers would cause in that time are triggered by the disk's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaceSpec {
-    /// Operations per day (1 to 100,000,000), spread evenly over it; a sync belongs to the operation before
-    /// it and is not counted.
+    /// Operations per day (1 to 100,000,000), spread evenly over the day; a sync counts as part of the
+    /// operation before it.
     pub operations_per_day: f64,
-    /// Operations that follow one another without a pause (1 to 1,000,000): bursts are spread over the day,
-    /// not their operations.
+    /// Operations per burst, without pauses in between (1 to 1,000,000); the bursts are spread evenly over
+    /// the day. Absent: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub burst: u32,
-    /// Times that the medium's flash may be erased by its data sheet (at least 1): with it, the result says
-    /// after how many years of this use they are used up.
+    /// Rated program/erase cycles of the flash, from its data sheet (at least 1); with it, the result gives
+    /// the years of this use until they are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rated_cycles: Option<u32>,
 }
 
 impl PaceSpec {
-    /// Operations that a day may have.
+    /// Range of operations per day.
     pub const PER_DAY: RangeInclusive<f64> = 1.0..=1e8;
 
-    /// Operations that a burst may have.
+    /// Range of operations per burst.
     pub const BURST: RangeInclusive<u32> = 1..=1_000_000;
 
     /// Longest time from one burst to the next, ten years: a clock of 64 bits in ns has room for fifty of them.
@@ -138,7 +140,7 @@ const fn is_one(burst: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
-    /// What is done.
+    /// The workload.
     pub workload: WorkloadSpec,
     /// An existing directory; everything is made below it.
     pub directory: PathBuf,
@@ -146,7 +148,7 @@ pub struct LoadSpec {
     pub threads: u32,
     /// Seed of every random choice.
     pub seed: u64,
-    /// When it ends.
+    /// End of the load.
     pub stop: StopSpec,
     /// How data is written.
     #[serde(default)]
@@ -154,8 +156,7 @@ pub struct LoadSpec {
     /// Operations between two probes with the load stopped; 0: none but the last.
     #[serde(default)]
     pub probe_every: u64,
-    /// Most of the run (0..1) that probes may take: those that do not fit are left out. Absent: all are made,
-    /// whatever they take.
+    /// Maximum share of the run (0..1) for probes: those beyond it are skipped. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_share: Option<f64>,
     /// Whether a probe also walks the layout of every file (costs some 10 µs per file). What `stop.age` needs
@@ -172,8 +173,8 @@ pub struct LoadSpec {
     /// it; elsewhere this changes nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deterministic: bool,
-    /// Lets the disk be idle between two operations, as in daily use; absent: one operation follows the
-    /// other. For one thread; in model time on a virtual disk on whose clock CPU time passes.
+    /// Idle time between operations, as in daily use; absent: no pauses. For one thread; in model time, on a
+    /// virtual disk on whose clock CPU time passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceSpec>,
     /// Work on the files that an earlier load with as many threads left in the directory. For `drift` without

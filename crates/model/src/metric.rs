@@ -12,25 +12,25 @@ use crate::operation::OperationKind;
 pub const OPERATIONS_PER_S: &str = "age.operations_per_s";
 /// Time of ageing.
 pub const ELAPSED_S: &str = "age.elapsed_s";
-/// The wall's time of ageing, where [`ELAPSED_S`] is a virtual disk's.
+/// Wall-clock time of ageing, where [`ELAPSED_S`] is the time of a virtual disk.
 pub const WALL_S: &str = "age.wall_s";
 /// Bytes that ageing wrote to the device.
 pub const DEVICE_BYTES: &str = "age.device_bytes";
 /// Bytes of a virtual disk's flash that ageing used up by programming.
 pub const WORN_BYTES: &str = "age.disk_worn_bytes";
-/// What fsage itself takes per operation.
+/// CPU time of fsage itself per operation.
 pub const OVERHEAD_NS: &str = "age.overhead_ns";
-/// Times a year that daily use at the pace of ageing has all of the flash erased, on average.
+/// Average erase cycles per year of all flash, at the pace of ageing.
 pub const WEAR_CYCLES: &str = "age.wear_cycles_per_year";
-/// Years until this use has used up the cycles that the flash is rated for.
+/// Years until this use exhausts the rated cycles of the flash.
 pub const LIFETIME_YEARS: &str = "age.lifetime_years";
-/// Bytes that the drive programs for each that the host writes on such a day.
+/// Bytes that the drive programs ÷ bytes that the host writes, at this pace.
 pub const DRIVE_AMPLIFICATION: &str = "age.drive_amplification";
-/// Mean time of an operation of such use.
+/// Mean time of an operation at this pace.
 pub const OPERATION_NS: &str = "age.operation_ns";
-/// Bytes that the host writes to the device on a day of such use.
+/// Bytes that the host writes to the device per day, at this pace.
 pub const WRITTEN_PER_DAY: &str = "age.written_per_day";
-/// Use of the volume at the last probe.
+/// Utilisation of the volume at the last probe.
 pub const USE_SHARE: &str = "use.share";
 /// The same at every probe.
 pub const USE_SHARE_OVER_TIME: &str = "use.share_over_time";
@@ -54,9 +54,9 @@ pub const INTER_FILE_SCORE: &str = "layout.inter_file_score";
 pub const NONCONTIGUOUS_FILES: &str = "layout.noncontiguous_files";
 /// Used extents below 64 KiB.
 pub const SMALL_EXTENTS: &str = "layout.small_extents";
-/// Time of a remedy by its device's clock, below the stage's name.
+/// Time of a remedy by the clock of its device, below the name of the stage.
 pub const REMEDY_ELAPSED_S: &str = "elapsed_s";
-/// The wall's time of a remedy, where [`REMEDY_ELAPSED_S`] is a virtual disk's.
+/// Wall-clock time of a remedy, where [`REMEDY_ELAPSED_S`] is the time of a virtual disk.
 pub const REMEDY_WALL_S: &str = "wall_s";
 /// Bytes that the device read for a remedy.
 pub const REMEDY_READ_BYTES: &str = "read_bytes";
@@ -64,11 +64,11 @@ pub const REMEDY_READ_BYTES: &str = "read_bytes";
 pub const REMEDY_WRITTEN_BYTES: &str = "written_bytes";
 /// Cost of writing on a volume of a `lockstep` stage.
 pub const WRITE: &str = "write";
-/// Cost of writing late in the run over that early in it.
+/// Cost of writing late in the run ÷ cost early in the run.
 pub const WRITE_LATE_OVER_EARLY: &str = "write_late_over_early";
 /// Operations that found no free space on the leader of a `lockstep` stage.
 pub const NO_SPACE: &str = "no_space";
-/// Use of a volume of a `lockstep` stage.
+/// Utilisation of a volume of a `lockstep` stage.
 pub const VOLUME_USE_SHARE: &str = "use_share";
 
 /// Operations per second of a point of fio.
@@ -77,39 +77,43 @@ pub const IOPS: &str = "iops";
 pub const BANDWIDTH: &str = "bandwidth";
 /// CPU time of fio's threads per operation.
 pub const CPU_NS: &str = "cpu_ns";
-/// Bandwidth of a point of fio over that of the same point at depth 1.
+/// Most page cache that a point with limited memory had, in bytes.
+pub const CACHE_BYTES: &str = "cache_bytes";
+/// Bytes of all files of a point with limited memory, divided by [`CACHE_BYTES`].
+pub const FILES_OVER_CACHE: &str = "files_over_cache";
+/// Bandwidth of a point of fio ÷ that of the same point at depth 1.
 pub const OVER_DEPTH_1: &str = "over_depth_1";
-/// The same over that with one file.
+/// The same ÷ that with one file.
 pub const OVER_FILES_1: &str = "over_files_1";
-/// The same over that with the largest block of its stage.
+/// The same ÷ that with the largest block size of its stage.
 pub const OVER_LARGEST_BLOCK: &str = "over_largest_block";
 /// Context switches of fio's threads per operation.
 pub const CONTEXT_SWITCHES: &str = "context_switches";
 /// Crash states that a `power-cuts` stage tried, below the stage's name; so are the following.
 pub const CUTS_STATES: &str = "states";
-/// Share of them in which everything promised was there.
+/// Share of states without damage.
 pub const CUTS_KEPT_SHARE: &str = "kept_share";
-/// Share with damage that nobody promised to prevent.
+/// Share of states with damage that no promise excludes.
 pub const CUTS_DOCUMENTED_SHARE: &str = "documented_share";
-/// Share in which a promise was broken.
+/// Share of states in which a promise was broken.
 pub const CUTS_BROKEN_SHARE: &str = "broken_share";
-/// Share in which a promise was broken that no known finding explains.
+/// Share of states in which a promise was broken without a known finding that explains it.
 pub const CUTS_UNEXPLAINED_SHARE: &str = "unexplained_share";
-/// States in which everything promised was there. This and the following are counts.
+/// States without damage. This and the following are counts.
 pub const CUTS_KEPT_STATES: &str = "kept_states";
-/// Of these, states that the file system's program checked and that were written to.
+/// Of these, states that were checked with fsck and written to.
 pub const CUTS_KEPT_INSPECTED_STATES: &str = "kept_inspected_states";
 /// States with damage, promised not to happen or not.
 pub const CUTS_DAMAGED_STATES: &str = "damaged_states";
-/// States with damage that nobody promised to prevent.
+/// States with damage that no promise excludes.
 pub const CUTS_DOCUMENTED_STATES: &str = "documented_states";
 /// States in which a promise was broken.
 pub const CUTS_BROKEN_STATES: &str = "broken_states";
-/// States in which a promise was broken that no known finding explains.
+/// States in which a promise was broken without a known finding that explains it.
 pub const CUTS_UNEXPLAINED_STATES: &str = "unexplained_states";
-/// States that were damaged, of those that were to be checked and written to.
+/// Damaged states, of those that were to be checked with fsck and written to.
 pub const CUTS_DAMAGED_INSPECTED_STATES: &str = "damaged_inspected_states";
-/// Of these, states in which nothing failed and nobody complained.
+/// Of these, silent ones: no mount, read or check failed.
 pub const CUTS_SILENT_STATES: &str = "silent_states";
 /// States per second of wall time.
 pub const CUTS_STATES_PER_S: &str = "states_per_s";
@@ -242,7 +246,7 @@ pub fn over(above: &str, below: &str, what: &str) -> String {
     format!("{above}{OVER}{below}.{what}")
 }
 
-/// How much more than fullness use costs.
+/// Ratio of the cost of use to the cost of fullness.
 #[must_use]
 pub fn use_over_fullness(what: &str) -> String {
     over(USE_OVER_FULLNESS.0, USE_OVER_FULLNESS.1, what)

@@ -46,44 +46,43 @@ pub enum TrialStatus {
 /// | --- | --- |
 /// | `latency.OP.mean_ns`, `.p50_ns`, `.p99_ns`, `.p999_ns`, `.max_ns` | over the whole `age` stage; OP is an operation |
 /// | `age.operations_per_s`, `age.elapsed_s`, `age.device_bytes`, `age.overhead_ns` | cost of ageing |
-/// | `age.model_time`, `age.disk_NAME`, `age.wall_s` | on a virtual disk: its time, its counters; in model time also the wall's time |
-/// | `use.share` | use of the volume at the last probe (also one sample a probe in `use.share_over_time`) |
+/// | `age.model_time`, `age.disk_NAME`, `age.wall_s` | on a virtual disk: its time, its counters; in model time also wall-clock time |
+/// | `use.share` | utilisation of the volume at the last probe (`use.share_over_time`: at every probe) |
 /// | `free.extents`, `free.median_bytes`, `free.largest_bytes` | free space at the end |
 /// | `layout.small_extents` | used extents below 64 KiB at the end |
-/// | `MEASURE`, `MEASURE.NAME` | a measure's headline and its other numbers (docs/measures.md) |
-/// | `REMEDY.elapsed_s`, `.wall_s`, `.read_bytes`, `.written_bytes`, `.disk_NAME`, `.layout.*`, `.free.*` | what a `remedy` stage took, and what it left |
-/// | `AFTER_over_BEFORE.MEASURE` | a measure's headline after a remedy over that before it, where both did the same work |
+/// | `MEASURE`, `MEASURE.NAME` | the main metric of a measure and its other numbers (docs/measures.md) |
+/// | `REMEDY.elapsed_s`, `.wall_s`, `.read_bytes`, `.written_bytes`, `.disk_NAME`, `.layout.*`, `.free.*` | cost of a `remedy` stage, and the state after it |
+/// | `AFTER_over_BEFORE.MEASURE` | main metric of a measure after a remedy ÷ before it, if both did the same work |
 /// | `VOLUME.write`, `VOLUME.MEASURE`, `VOLUME.use_share`, `VOLUME.layout.*`, `VOLUME.free.*` | of each volume of a `lockstep` stage; samples of the second half of its rounds |
 /// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
 /// | `POINT.iops`, `.bandwidth`, `.mean_ns`, `.cpu_ns`, `.context_switches`, `.read_p99_ns`, … | a point of a `fio` stage, named after its parameters (docs/device.md) |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
-/// | `MEASURE.queue_depth` | mean number of requests that the device had meanwhile |
-/// | `MEASURE.extra_factor`, `MEASURE.extra_requests` | of a control with added requests: how many times as long the measure took for them, and how many they were |
-/// | `CUTS.states`, `.kept_share`, `.documented_share`, `.broken_share`, `.unexplained_share` | crash states that a `power-cuts` stage tried, and how they were judged (docs/power.md) |
-/// | `CUTS.damage.KIND_share`, `CUTS.WAY.OUTCOME_share` | states with that damage; replaced files that ended so |
-/// | `CUTS.mount.median_ns`, `CUTS.check.max_ns`, …, `CUTS.states_per_s` | what a state took, by wall-clock time |
+/// | `MEASURE.queue_depth` | mean number of requests at the device during the measure |
+/// | `MEASURE.extra_factor`, `MEASURE.extra_requests` | of a control with added requests: factor by which they lengthened the measure, and their number |
+/// | `CUTS.states`, `.kept_share`, `.documented_share`, `.broken_share`, `.unexplained_share` | crash states that a `power-cuts` stage tried, and their verdicts (docs/power.md) |
+/// | `CUTS.damage.KIND_share`, `CUTS.WAY.OUTCOME_share` | states with that damage; replaced files with that outcome |
+/// | `CUTS.mount.median_ns`, `CUTS.check.max_ns`, …, `CUTS.states_per_s` | wall-clock time per state |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
     /// Dotted name.
     pub name: String,
-    /// `ns`, `s`, `bytes`, `count`, `share`, `1/s`, …; what a virtual disk's model took is in `model ns`,
-    /// `model s`, ….
+    /// `ns`, `s`, `bytes`, `count`, `share`, `1/s`, …; times of a virtual disk in model time are in `model
+    /// ns`, `model s`, ….
     pub unit: String,
-    /// Every sample of this trial (mostly one).
+    /// All samples of this trial (mostly one).
     pub samples: Vec<f64>,
     /// Whether a larger value is worse (`true`), better (`false`), or neither (absent).
     #[serde(default)]
     pub larger_is_worse: Option<bool>,
-    /// Names the run of the stages before an image; absent when there is none. Every trial that continues
-    /// from the same image has the samples of that one run: they are one sample, however many trials have
-    /// them.
+    /// Identifies the run of the stages before an image; absent if there is none. All trials that continue
+    /// from one image have the samples of that one run, which count as one sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// Name of the stage that it is of; absent in records from before this was kept.
+    /// Name of its stage; absent in old records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// What was done for it, of numbers of measures: where it differs, the numbers are not compared.
+    /// Work that was measured, for numbers of measures: numbers with different work are not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
 }
@@ -195,14 +194,13 @@ pub enum StageRecord {
     Lockstep {
         /// The stage's name.
         name: String,
-        /// What the volumes are called, the leader first; the copy, where there is one, comes last and is in
-        /// no round.
+        /// Names of the volumes, the leader first; the copy, if any, is last and takes part in no round.
         #[serde(default)]
         volumes: Vec<String>,
         /// Every round, round 0 filling the volume.
         #[serde(default)]
         rounds: Vec<Round>,
-        /// What was seen every so many rounds.
+        /// Looks, at intervals of rounds.
         #[serde(default)]
         looks: Vec<Look>,
         /// Digest of the logical tree at the end.
@@ -289,7 +287,7 @@ pub struct Look {
 /// One volume of a [`Look`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeLook {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Layout of its files.
     pub layout: Box<LayoutSummary>,

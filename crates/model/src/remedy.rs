@@ -1,4 +1,4 @@
-//! What people do about an aged file system, and on which file systems each of it works.
+//! Remedies for an aged file system, and the file systems on which each works.
 //!
 //! A remedy is written as one word (`defragment`, `free-20`), so that it can be a factor of a matrix. What
 //! program does it is known for each file system in its row ([`crate::filesystem`]).
@@ -12,23 +12,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::filesystem::{ALL, FileSystemFacts, MountedProgram};
 
-/// Percent of the files that [`Remedy::Free`] may delete.
+/// Range of the percentage of files that [`Remedy::Free`] deletes.
 pub const FREE_PERCENT: std::ops::RangeInclusive<u8> = 1..=90;
 
-/// What is done about the age of a file system.
+/// Remedy for an aged file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Remedy {
     /// Nothing: the control that the others are compared with.
     None,
-    /// The file system's own program puts the pieces of each file together.
+    /// The defragmenter of the file system makes each file contiguous.
     Defragment,
-    /// Block groups are written to new places (btrfs).
+    /// Block groups are rewritten (btrfs balance).
     Balance,
-    /// The device is told what is free (`FITRIM`).
+    /// Free space is discarded (`FITRIM`).
     Fstrim,
-    /// Every file is copied to a new file system on another volume, which then takes the place of the first.
+    /// Every file is copied to a new file system on another volume, which replaces the first.
     Copy,
-    /// So many percent of the files ([`FREE_PERCENT`]) are deleted, each as likely as any other.
+    /// This percentage of the files ([`FREE_PERCENT`]) is deleted, each with equal probability.
     Free(u8),
 }
 
@@ -120,7 +120,7 @@ impl JsonSchema for Remedy {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "What is done about the age of a file system: `none`, `defragment`, `balance`, `fstrim`, `copy`, or \
+            "description": "Remedy for an aged file system: `none`, `defragment`, `balance`, `fstrim`, `copy`, or \
                             `free-N`, which deletes N percent of the files (1 to 90).",
             "type": "string",
             "pattern": "^(none|defragment|balance|fstrim|copy|free-([1-9]|[1-8][0-9]|90))$"

@@ -35,65 +35,65 @@ pub use stack::{FastDrive, LayerSpec};
 pub use stage::*;
 pub use target::{GuestSpec, GuestTime, SshSpec, TargetSpec};
 
-/// The whole study file.
+/// A study file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StudySpec {
-    /// Name in paths: lower case, digits and dashes.
+    /// Name of the study, used in paths: lower-case letters, digits and dashes.
     pub name: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// What the study answers.
+    /// Question that the study answers.
     pub question: String,
-    /// The publication whose method it follows, if any.
+    /// Publication whose method the study follows.
     #[serde(default)]
     pub citation: String,
-    /// Random seed of the study; each repeat derives its own from it.
+    /// Random seed; each repeat derives its own from it.
     #[serde(default)]
     pub seed: u64,
-    /// On volumes in model time, remove what makes two runs differ: timers of the kernel, scheduling on
-    /// several CPUs, random numbers. For regression gates; the file system then does not run with its
+    /// On volumes in model time, remove the causes of variation between runs: kernel timers, scheduling on
+    /// several CPUs, random numbers. For regression tests; the file system then does not run with its
     /// defaults (docs/disk.md).
     #[serde(default, skip_serializing_if = "is_false")]
     pub deterministic: bool,
-    /// Trials for each cell of the matrix (at least 1).
+    /// Trials per cell of the matrix (at least 1).
     #[serde(default = "one")]
     pub repeats: u32,
     /// Where trials run.
     #[serde(default)]
     pub target: TargetSpec,
-    /// Name → a virtual disk whose partitions are volumes of the study (docs/volumes.md).
+    /// Virtual disks whose partitions are volumes of the study, by name (docs/volumes.md).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drive: BTreeMap<String, DriveSpec>,
-    /// The device under test.
+    /// The volume under test.
     pub volume: VolumeSpec,
     /// The file system under test.
     #[serde(rename = "file_system")]
     pub file_system: FileSystemSpec,
-    /// State of the volume that a trial measures (`aged`, `unaged`, `fresh`, …); stages that list states in
-    /// `when` run only in those. As a factor it gives trials that share their first stages and differ in the
-    /// rest.
+    /// State of the volume that a trial measures (`aged`, `unaged`, `fresh`, …): a stage with `when` runs
+    /// only in the states listed there. As a factor of the matrix it gives trials that share their first
+    /// stages and differ in the rest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub state: String,
-    /// What a trial does, in order.
+    /// Stages of a trial, in order.
     pub stage: Vec<StageSpec>,
-    /// Dotted path → the values it takes; the cells are the cross product.
+    /// Factors: dotted path → list of values. The cells are the cross product of all factors.
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Combinations that the matrix leaves out: dotted path of a factor → its value, or a list of values. A cell
-    /// with all of them is not made (`{ "stage.remedy.method" = "balance", "file_system.kind" = ["ext4", "xfs"]
-    /// }`).
+    /// Combinations to leave out of the matrix: dotted path of a factor → value or list of values. A cell
+    /// that matches every entry is skipped (`{ "stage.remedy.method" = "balance", "file_system.kind" =
+    /// ["ext4", "xfs"] }`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<BTreeMap<String, serde_json::Value>>,
-    /// Controls: trials whose result is known in advance, so that the report can say whether its own numbers
-    /// can be trusted (docs/controls.md).
+    /// Control trials, whose result is known in advance: they show whether the numbers of the study can be
+    /// trusted (docs/controls.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<ControlsSpec>,
     /// Of a cell that `controls` made, which control it is; no key of a study file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub control: Option<Control>,
-    /// The search for the options that make each cell of the matrix faster (docs/tuning.md).
+    /// Search for the options that make each cell of the matrix faster (docs/tuning.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchSpec>,
     /// Of a run of a search, its options without settings, which nothing else tells apart; no key of a study
@@ -101,17 +101,17 @@ pub struct StudySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub null_options: Vec<String>,
-    /// Name → dotted path → value: a set of overrides (`--quick` is the preset `quick`). `inherits` names a
+    /// Sets of overrides: name → dotted path → value (`--quick` is the preset `quick`). `inherits` names a
     /// preset whose values apply first.
     // Older stores have it as `profile`.
     #[serde(default, alias = "profile")]
     pub preset: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
-    /// File systems described in TOML alone: name → description.
+    /// File systems without a built-in driver: name → definition.
     #[serde(default)]
     pub driver: BTreeMap<String, DriverSpec>,
-    /// Media on which every trial that keeps the log of its requests (`log = true`) is priced when it is
-    /// done: what the same requests would take there, without running the kernel again (docs/disk.md). Each
-    /// medium prices the trials of its own device class.
+    /// Media on which complete trials with a request log (`log = true`) are priced: how long the same
+    /// requests would take there, computed without running the kernel again (docs/disk.md). A medium prices
+    /// only trials of its own device class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub price: Vec<MediumSpec>,
     /// Published findings to check.
@@ -159,46 +159,47 @@ pub fn is_option_of_another(path: &str, kind: &str) -> bool {
     of.is_some_and(|of| of != kind)
 }
 
-/// The device under test.
+/// The volume under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum VolumeSpec {
-    /// A file under a loop device, fully allocated before the trial: its whole size must be free on the host.
+    /// A loop device over a fully allocated file: its whole size must be free on the host.
     ///
     Loop {
         /// Size of the file.
         size: Bytes,
-        /// Where the file is made; absent: in the store.
+        /// Folder of the file; absent: in the store.
         #[serde(default)]
         directory: Option<PathBuf>,
-        /// Bypass the host's page cache.
+        /// Bypass the host's page cache (direct I/O of the loop device).
         #[serde(default = "yes")]
         direct_io: bool,
-        /// Logical sector size, 512 or 4096.
+        /// Logical block size in bytes, 512 or 4096.
         #[serde(default = "sector")]
         sector_bytes: u32,
         /// I/O scheduler (`none`, `mq-deadline`, …); absent: not changed.
         #[serde(default)]
         scheduler: Option<String>,
-        /// Other settings of the request queue, those of the scheduler among them.
+        /// Other settings of the request queue, scheduler parameters included.
         #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
         queue: QueueSpec,
     },
-    /// A real block device; written to only when the command line repeats it with `--erase`.
+    /// A real block device; it is written to only if the command line repeats its path with `--erase`.
     Device {
-        /// A stable path of a disk or a partition (`/dev/disk/by-id/…`, `/dev/disk/by-partuuid/…`).
+        /// Stable path of a disk or a partition (`/dev/disk/by-id/…`, `/dev/disk/by-partuuid/…`).
         path: PathBuf,
         /// I/O scheduler; absent: not changed.
         #[serde(default)]
         scheduler: Option<String>,
-        /// Other settings of the request queue, those of the scheduler among them.
+        /// Other settings of the request queue, scheduler parameters included.
         #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
         queue: QueueSpec,
     },
-    /// A virtual disk: any medium, in memory. `kind` may be omitted when `medium` is given.
+    /// A virtual disk in memory with the response times of a medium. `kind` may be omitted if `medium` is
+    /// given.
     Disk(Box<DiskSpec>),
-    /// A partition of a virtual disk that the volumes of a trial share. `kind` may be omitted
-    /// when `drive` is given.
+    /// A partition of a virtual disk that volumes of a trial share. `kind` may be omitted if `drive` is
+    /// given.
     Partition {
         /// Name of the drive under `[drive]`.
         drive: String,
@@ -266,35 +267,35 @@ impl VolumeSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// Size, up to 16 TiB; only written data takes memory, and data that fsage wrote almost none. Of several drives, the
-    /// size of each.
+    /// Size, up to 16 TiB; with several `drives`, the size of each. Only written data takes memory, and data
+    /// that fsage wrote takes almost none.
     pub size: Bytes,
-    /// Device model: a preset (`fsage disk media` lists them), the path of a medium file (`mine.toml`,
-    /// docs/media.md), or a table with `preset`, which is either, and changed parameters.
+    /// Device model: name of a preset (`fsage disk media` lists them), path of a medium file (`mine.toml`,
+    /// docs/media.md), or a table with `preset` (name or path) and the parameters to change.
     pub medium: MediumSpec,
     /// Position of the volume on its drive, as a partition: `outer` (the start), `inner` (the end) or an
     /// offset in bytes from the start; absent: as `medium` says, else `outer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<At>,
-    /// `model`: requests are answered at once and the time of the medium is only counted; `real`: each reply
-    /// is delayed by the time of the medium.
+    /// `model`: requests complete at once, and their modelled time is only added to the disk's clock; `real`:
+    /// each completion is delayed by the modelled time.
     #[serde(default)]
     pub time: DiskTime,
-    /// In model time, what CPU time is on the disk's clock: `ignored` (absent), or `serial`: the clock also
-    /// advances by the CPU time of the load's system calls, which differs from run to run (docs/disk.md).
+    /// CPU time in model time: `ignored` (default), or `serial`: the disk's clock also advances by the CPU
+    /// time of the load's system calls, which varies from run to run (docs/disk.md).
     #[serde(default, skip_serializing_if = "DiskCpu::is_ignored")]
     pub cpu: DiskCpu,
-    /// Logical block size, 512 or 4096.
+    /// Logical block size in bytes, 512 or 4096.
     #[serde(default = "sector")]
     pub block_bytes: u32,
-    /// Log every request, and keep the log with the trial; it takes memory.
+    /// Log every request and keep the log with the trial; the log takes memory.
     #[serde(default)]
     pub log: bool,
-    /// Memory limit of data that is not self-describing; absent: derived from the host's available memory
-    /// when the disk is created (docs/disk.md).
+    /// Memory limit for data that is not self-describing (docs/disk.md); absent: derived from the host's
+    /// available memory when the disk is created.
     #[serde(default)]
     pub memory: Option<Bytes>,
-    /// Folder for a temporary file that takes the data beyond `memory`; absent: writes beyond it fail.
+    /// Folder of a temporary file for data beyond `memory`; absent: writes beyond it fail.
     #[serde(default)]
     pub spill: Option<PathBuf>,
     /// Faults to inject (docs/disk.md).
@@ -303,16 +304,16 @@ pub struct DiskSpec {
     /// I/O scheduler; absent: not changed.
     #[serde(default)]
     pub scheduler: Option<String>,
-    /// Other settings of the request queue, those of the scheduler among them.
+    /// Other settings of the request queue, scheduler parameters included.
     #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
     pub queue: QueueSpec,
-    /// Number of equal drives below the `stack`, 1 without it; they work side by side (docs/stacks.md).
+    /// Number of equal drives below the `stack`, 1 without it; they work in parallel (docs/stacks.md).
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub drives: u32,
-    /// One more drive of another medium, for a layer that caches (docs/stacks.md).
+    /// Additional drive of another medium, for a caching layer (docs/stacks.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast: Option<FastDrive>,
-    /// Layers between the drives and the file system, from the drives up (docs/stacks.md).
+    /// Layers between the drives and the file system, lowest first (docs/stacks.md).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<LayerSpec>,
     /// Which partition of which drive it is. No key of a study: it is set where a study's drives are divided.
@@ -389,13 +390,13 @@ const fn sector() -> u32 {
     4096
 }
 
-/// The file system under test. The tables named after drivers hold options that apply to that one only,
-/// so that a matrix over `file_system.kind` can keep options for each.
+/// The file system under test. Options are kept per driver, so that a matrix over `file_system.kind` can set
+/// those of each file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSystemSpec {
-    /// `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, a name under `[driver]`, or `bare`: no file system, for `fio` stages
-    /// alone (docs/device.md).
+    /// `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, a name under `[driver]`, or `bare`: no file system, only for
+    /// `fio` stages (docs/device.md).
     pub kind: String,
     /// Driver name → its options.
     #[serde(default)]
@@ -431,40 +432,41 @@ fn listed(name: &str, value: &serde_json::Value) -> Vec<String> {
     value.as_array().map_or_else(|| vec![one(value)], |list| list.iter().map(one).collect())
 }
 
-/// A file system without a driver of its own. In the commands `{device}` and `{point}` stand for the
-/// volume and the mount point, and `{NAME}` for the parameter NAME.
+/// A file system without a built-in driver. In commands, `{device}` stands for the volume, `{point}` for the
+/// mount point and `{NAME}` for the parameter NAME.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriverSpec {
     /// Type given to mount(2); absent: the driver's name.
     #[serde(default)]
     pub mount_type: Option<String>,
-    /// Command that makes the file system (mkfs).
+    /// Command that creates the file system (mkfs).
     pub mkfs: Vec<String>,
-    /// Command that checks it; exit status 0 means clean. Absent: not checked, and the report says so.
+    /// Command that checks the file system (fsck); exit status 0 means clean. Absent: not checked, and the
+    /// report says so.
     #[serde(default)]
     pub fsck: Option<Vec<String>>,
-    /// Mount options always given.
+    /// Mount options that are always set.
     #[serde(default)]
     pub mount: Vec<String>,
-    /// Command that mounts it, for file systems that mount(2) alone cannot mount (FUSE: `["ntfs-3g",
-    /// "{device}", "{point}"]`); mount options are added as `-o LIST`. Absent: mount(2).
+    /// Command that mounts the file system, if mount(2) alone cannot (FUSE: `["ntfs-3g", "{device}",
+    /// "{point}"]`); mount options are added as `-o LIST`. Absent: mount(2).
     #[serde(default)]
     pub mount_command: Option<Vec<String>>,
-    /// Commands run after each mount (tunables).
+    /// Commands to run after each mount, for example to set tunables.
     #[serde(default)]
     pub after_mount: Vec<Vec<String>>,
-    /// Parameter → default value; its `{NAME}` in a command is replaced by the value, which
-    /// `file_system.options.<driver>.mkfs.NAME` overrides. Values are text, numbers or booleans.
+    /// Parameters of mkfs: name → default value (text, number or boolean). `{NAME}` in a command is replaced
+    /// by the value, which `file_system.options.<driver>.mkfs.NAME` overrides.
     #[serde(default)]
     pub parameter: BTreeMap<String, serde_json::Value>,
-    /// Size of the smallest volume; absent: any.
+    /// Minimum size of a volume; absent: none.
     #[serde(default)]
     pub minimum_size: Option<Bytes>,
     /// Allocation unit in bytes.
     #[serde(default = "sector")]
     pub block_bytes: u32,
-    /// Package that has the programs, for the hint when they are missing.
+    /// Package with the programs, named in the hint if they are missing.
     #[serde(default)]
     pub package: String,
 }
@@ -495,7 +497,7 @@ pub struct DiskOptions {
     pub rotational: bool,
     /// Logical block size.
     pub block_bytes: u32,
-    /// How it keeps time.
+    /// Its clock: model time or real time.
     pub time: DiskTime,
     /// Whether CPU time passes on its clock.
     pub cpu: DiskCpu,

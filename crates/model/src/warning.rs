@@ -8,19 +8,20 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// CPU time of a thread, as a share of elapsed time, from which the CPU and not the device decides:
+/// Share of elapsed time on the CPU from which the CPU, not the device, is the bottleneck:
 /// [`WarningKind::CpuBound`].
 pub const CPU_BOUND: f64 = 0.9;
 
-/// CPU time as a share of model time, which has none of it, from which it matters:
+/// CPU time as a share of model time, which does not include it, from which it matters:
 /// [`WarningKind::CpuBesideModel`].
 pub const CPU_BESIDE: f64 = 0.25;
 
-/// How many times as long as its model says a modelled drive may be busy: beyond, [`WarningKind::LateReplies`].
+/// Maximum busy time of a modelled drive as a multiple of its modelled time; beyond it,
+/// [`WarningKind::LateReplies`] is raised.
 pub const LATE_REPLIES: f64 = 1.1;
 
-/// What a condition makes unfit for a verdict: a claim that rests on such a number is *not comparable*. Of a
-/// measure it is that measure's numbers, of a load or a stage all but the measures'.
+/// Numbers that a condition makes unfit for a verdict: a claim based on such a number is *not comparable*. A
+/// condition of a measure concerns the numbers of that measure, one of a load or a stage all other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invalidates {
     /// No number: it is for the reader to weigh.
@@ -119,15 +120,15 @@ macro_rules! warning_kinds {
 
 warning_kinds! {
     CpuBound = "cpu-bound",
-        "A thread of the load or measure, or at a point of a `fio` stage as many of fio's threads as there are CPUs (on average), were on the CPU for at least 90 % of the elapsed time.",
+        "A thread of the load or measure was on the CPU for at least 90 % of the elapsed time; at a point of a `fio` stage this is the mean over its threads, or over the CPUs if there are fewer.",
         "Latencies and throughput reflect the CPU rather than the device.",
         WallTimes;
     CpuBesideModel = "cpu-beside-model",
-        "On a disk in model time, the CPU time of a load or measure came to at least a quarter of the model time.",
-        "Model time is the device's alone: a real device with this CPU would take longer, and differences in CPU time are not in the number.",
+        "On a disk in model time, the CPU time of a load or measure was at least a quarter of the model time.",
+        "Model time does not include CPU time: on a real device the work would take longer, and differences in CPU time are not in the number.",
         Nothing;
     StolenTime = "stolen-time",
-        "The hypervisor gave at least 2 % of the CPU time to others during the stage.",
+        "At least 2 % of the CPU time was stolen by the hypervisor (steal time) during the stage.",
         "Times are too long by an unknown amount and vary between trials.",
         WallTimes;
     OtherIo = "other-io",
@@ -135,8 +136,8 @@ warning_kinds! {
         "Latencies may include waiting for other I/O.",
         WallTimes;
     MemoryPressure = "memory-pressure",
-        "Processes of the host waited for memory for at least 1 % of the time of a load or measure (PSI, `some`).",
-        "The page cache lost what it would have kept: data was read again, and waiting for memory is in the times.",
+        "Tasks of the host were stalled on memory for at least 1 % of the time of a load or measure (PSI, `some`).",
+        "The page cache lost pages that it would have kept: data was read again, and the stalls are in the times.",
         Times;
     Swap = "swap",
         "At least 256 pages were swapped in or out during a load or measure.",
@@ -144,18 +145,18 @@ warning_kinds! {
         WallTimes;
     Frequency = "frequency",
         "The mean CPU frequency changed by more than 10 % from the beginning to the end of a load or measure.",
-        "CPU time is not the same from trial to trial: times that depend on it differ without a cause in the file system.",
+        "CPU time varies from trial to trial: times that depend on it differ for reasons other than the file system.",
         WallTimes;
     Thermal = "thermal",
-        "A CPU was throttled for its temperature during a load or measure.",
-        "Times depend on how warm the host was.",
+        "A CPU was thermally throttled during a load or measure.",
+        "Times depend on the temperature of the host.",
         WallTimes;
     CachesDropped = "caches-dropped",
         "Another process dropped the host's caches during an `age` stage.",
         "The load read metadata and data again: more reads and longer times than in other trials.",
         Times;
     CacheTooLarge = "cache-too-large",
-        "A load without direct I/O ran where memory is larger than the volume (on a disk in model time: and half of its reads or more took no time of the medium), or a measured loop device works through the page cache.",
+        "A load without direct I/O ran on a volume smaller than memory (on a disk in model time, only if at least half of its reads took no model time), or a measured loop device uses the page cache.",
         "Reads mostly measure the page cache.",
         Times;
     WarmCache = "warm-cache",
@@ -183,19 +184,19 @@ warning_kinds! {
         "They were skipped on all volumes: the tree has less data than the workload specifies.",
         Nothing;
     NotFull = "not-full",
-        "Operations of a `lockstep` stage found no room on the leader, or its workload has no target of use and every operation found room, and no more than 85 % of the leader was ever in use between the parts of rounds.",
-        "Something other than space for data ran out, such as inodes or space for metadata, or nothing did: a comparison with the leader says nothing about a full volume.",
+        "At most 85 % of the leader of a `lockstep` stage was in use between the parts of rounds, although operations found no space there, or although the workload has no target utilisation and every operation found space.",
+        "The leader was not full (inodes or metadata space ran out, or nothing did): a comparison with it says nothing about a full volume.",
         Fullness;
     StillBusy = "still-busy",
-        "The device of a volume in a `lockstep` stage was not idle 5 s after its turn, or that of a `fio` stage 5 s after everything was written back before a point.",
-        "The rest of its work is included in the times of the volume whose turn came next, or of the point.",
+        "The device of a volume in a `lockstep` stage was not idle 5 s after its turn, or that of a `fio` stage was not idle 5 s after the write-back before a point.",
+        "Its remaining work is included in the times of the volume with the next turn, or of the point.",
         WallTimes;
     LateReplies = "late-replies",
-        "At a point of a `fio` stage, requests were under way on a modelled drive with delayed replies for more than 1.1 times as long as its model needs for them.",
-        "The host could not serve the drive in time: rates are lower than the model's, and differences between file systems may be too small or too large.",
+        "At a point of a `fio` stage, a virtual disk in real time was busy for more than 1.1 times the modelled time of its requests.",
+        "The host could not complete requests in time: rates are lower than the model's, and differences between file systems may be too small or too large.",
         Nothing;
     NotSteady = "not-steady",
-        "The random writes of a `precondition` stage did not become steady within its `runtime`, or wrote less than the device has.",
+        "The random writes of a `precondition` stage did not reach a steady rate within `runtime`, or wrote less than the size of the device.",
         "The device may become slower while it is measured: rates of later points and trials may be lower for that reason alone.",
         WallTimes;
     NoCheckpoint = "no-checkpoint",
@@ -207,7 +208,7 @@ warning_kinds! {
         "Results are not affected; the trial cannot be priced on other media.",
         Nothing;
     VolumeFull = "volume-full",
-        "The volume was full before the measure `create` had created all its files.",
+        "The volume became full before the measure `create` had created all its files.",
         "Its numbers are those of the files that were created.",
         Everything;
     FragmentationEstimate = "fragmentation-estimate",
@@ -223,19 +224,19 @@ warning_kinds! {
         "The tree has fewer files than the workload specifies, and the volume is less full.",
         Nothing;
     NotInPlace = "not-in-place",
-        "A fast load was stopped twice, before the data of its files was written.",
+        "A load in write mode `fast` was stopped a second time, before the data of its files was written.",
         "Space is reserved but unwritten, so reads return zeros without I/O: do not measure this volume.",
         Everything;
     Trim = "trim",
         "`fstrim` failed during a probe.",
-        "The device was not informed of freed blocks, as if `trim = false`.",
+        "The device was not informed of free blocks, as with `trim = false`.",
         Nothing;
     NotLike = "not-like",
         "A load with a profile (`like`) ended before the volume matched it.",
         "The volume is less similar to its profile than requested.",
         Nothing;
     DigestCaveat = "digest-caveat",
-        "Operations of a load failed, or the load was controlled or stopped by the time or by what it measured.",
+        "Operations of a load failed, or the load was controlled or stopped by time or by measured values.",
         "The final tree may differ between file systems without an error: compare digests with care.",
         Nothing;
     NoRequests = "no-requests",
@@ -252,7 +253,7 @@ warning_kinds! {
         Nothing;
     Places = "places",
         "The layout of a volume's files could not be read at the end of a stage.",
-        "`fsage explain STORE` has nothing for that volume; no number depends on it.",
+        "`fsage explain STORE` has no data for this volume; no number depends on it.",
         Nothing;
     Fsck = "fsck",
         "The check after the last unmount had no result, for example because the file system has no checker.",

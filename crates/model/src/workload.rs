@@ -92,21 +92,21 @@ macro_rules! workloads {
 workloads! {
     /// A random mix of operations over a set of file slots (Petrovič 2017 §4.4).
     "drift" Drift(DriftSpec);
-    /// Fill with small files, then delete some and write as much again in one directory, round by round: the
-    /// free-space fragmentation benchmark of Conway et al. 2019, §5.
+    /// Fill the volume with small files, then delete some and write as much again into one directory, round
+    /// by round: the free-space fragmentation benchmark of Conway et al. 2019, §5.
     "fsfb" Fsfb(FsfbSpec);
-    /// Large and small files in turn until the volume is full, then some deleted: mobile devices after Ji et
-    /// al. 2016.
+    /// Large and small files alternately until the volume is full, then random deletes: mobile devices, after
+    /// Ji et al. 2016.
     "mobile" Mobile(MobileSpec);
-    /// Files of a set grow in turn, so that their blocks are interleaved: the ageing of TBBT (Zhu, Chen &
+    /// Files of a set grow in turn, so that their blocks are interleaved: ageing as in TBBT (Zhu, Chen &
     /// Chiueh 2005).
     "interleaved-append" InterleavedAppend(InterleavedAppendSpec);
-    /// A mail server's Maildir boxes: deliveries, reading, moving, deleting.
+    /// Mailboxes of a server in Maildir format: messages are delivered, read, moved and deleted.
     "mail" Mail(MailSpec);
-    /// Files created and deleted until sizes, depths and ages match histograms: after Geriatrix (Kadekodi et
-    /// al. 2018).
+    /// Files are created and deleted until their sizes, depths and ages match histograms: after Geriatrix
+    /// (Kadekodi et al. 2018).
     "histogram" Histogram(HistogramSpec);
-    /// Clones of a repository updated commit by commit (Conway et al. 2019, §5).
+    /// Clones of a repository, updated commit by commit (Conway et al. 2019, §5).
     "git" Git(GitSpec);
     /// The differences between consecutive listings of a tree, replayed (Smith & Seltzer 1997).
     "snapshots" Snapshots(SnapshotsSpec);
@@ -119,7 +119,7 @@ impl WorkloadSpec {
         if let Self::Drift(drift) = self { Some(drift) } else { None }
     }
 
-    /// How use of the volume is kept, where files may be deleted or operations chosen for that.
+    /// Control of utilisation, if files may be deleted or operations chosen for it.
     #[must_use]
     pub fn utilisation(&self) -> Option<&UtilisationSpec> {
         self.drift()?.utilisation.as_ref()
@@ -164,15 +164,15 @@ impl WorkloadSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DriftSpec {
-    /// File slots over all threads: the greatest number of files alive at once. At least 1 a thread.
+    /// File slots over all threads, which limit the number of live files; at least 1 per thread.
     pub slots: u64,
-    /// Relative weight of each operation; operations not named have weight 0. Not all may be 0.
+    /// Relative weight of each operation (0 for those not named); at least one must be above 0.
     pub weights: BTreeMap<OperationKind, f64>,
-    /// Which slot an operation picks.
+    /// Distribution by which an operation picks a slot.
     pub choice: ChoiceSpec,
-    /// How large a created file is.
+    /// Size of a created file.
     pub file_size: SizeSpec,
-    /// How much an append, a random write or a random read moves.
+    /// Size of an append, a random write or a random read.
     pub io_size: SizeSpec,
     /// The directory tree.
     pub directories: DirectorySpec,
@@ -180,23 +180,22 @@ pub struct DriftSpec {
     pub fsync_probability: f64,
     /// Probability (0..=1) that a writing operation is followed by `fdatasync`.
     pub fdatasync_probability: f64,
-    /// While fewer than this share of the slots (0..=1) are live, creates are favoured.
+    /// Share of the slots (0..=1) below which creates are preferred.
     pub fill_until: f64,
-    /// Factor by which the weight of creates is multiplied then (at least 1).
+    /// Factor for the weight of creates below `fill_until` (at least 1).
     pub fill_bias: f64,
-    /// Random reads and writes per operation of that kind (1..=65536).
+    /// Accesses per random read or random write (1..=65536).
     pub random_accesses: u32,
-    /// Share of the volume that is to be in use, and how it is maintained. Absent: not controlled.
+    /// Target utilisation of the volume, and how it is maintained; absent: not controlled.
     pub utilisation: Option<UtilisationSpec>,
-    /// A real tree that the volume is to become like: in a study or a flag the path of what `fsage profile`
-    /// wrote. `file_size`, `slots`, `directories`, `utilisation` and `weights` follow from it where they are
-    /// not given.
+    /// A real tree that the volume is to resemble: in a study or a flag, the path of a file that `fsage
+    /// profile` wrote. `file_size`, `slots`, `directories`, `utilisation` and `weights` follow from it unless
+    /// they are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub like: Option<Box<LikeSpec>>,
 }
 
-/// What a volume is to become like; a file's content stands in place of its path, so that anyone who has the
-/// description has all of it.
+/// What a volume is to resemble; a file's content replaces its path, so that the description is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LikeSpec {
@@ -233,24 +232,24 @@ impl DerivedKey {
     ];
 }
 
-/// How a slot is picked.
+/// Distribution by which a slot is picked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ChoiceSpec {
-    /// Every slot with the same probability.
+    /// All slots with equal probability.
     Uniform,
-    /// Normal around slot 0, taken modulo the slot count.
+    /// Normal distribution around slot 0, modulo the number of slots.
     Gaussian {
-        /// Standard deviation as a share of the slot count (above 0).
+        /// Standard deviation as a share of the number of slots (above 0).
         deviation: f64,
     },
-    /// As `gaussian`, with a centre that advances: a user works on one set of files for a while.
+    /// As `gaussian`, with a moving centre: models a user who works on one set of files for a while.
     Moving {
-        /// Standard deviation as a share of the slot count (above 0).
+        /// Standard deviation as a share of the number of slots (above 0).
         deviation: f64,
-        /// Slots the centre advances for each tick of simulated time.
+        /// Slots by which the centre advances per tick of simulated time.
         velocity: f64,
-        /// Operations a tick of simulated time lasts (at least 1).
+        /// Operations per tick of simulated time (at least 1).
         tick_operations: u64,
     },
 }
@@ -259,50 +258,51 @@ pub enum ChoiceSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SizeSpec {
-    /// Always the same.
+    /// The same size for all.
     Fixed {
         /// The size (at least 1 byte).
         size: Bytes,
     },
-    /// Uniform from `min` to `max`.
+    /// Uniform distribution from `min` to `max`.
     Uniform {
-        /// Smallest size (at least 1 byte).
+        /// Minimum size (at least 1 byte).
         min: Bytes,
-        /// Largest size.
+        /// Maximum size.
         max: Bytes,
     },
-    /// ln(size / 1 byte) is normal with `mu` and `sigma`, limited to `min..=max`.
+    /// Lognormal distribution: ln(bytes) is normal with `mu` and `sigma`; limited to `min..=max`.
     Lognormal {
         /// Mean of ln(bytes).
         mu: f64,
         /// Standard deviation of ln(bytes) (above 0).
         sigma: f64,
-        /// Smallest size.
+        /// Minimum size.
         min: Bytes,
-        /// Largest size.
+        /// Maximum size.
         max: Bytes,
     },
-    /// The body of the file-size distribution of Agrawal et al. 2007, a lognormal, cut at `max`.
+    /// The body of the file-size distribution of Agrawal et al. 2007: a lognormal distribution, truncated at
+    /// `max`.
     Agrawal {
-        /// Largest size.
+        /// Maximum size.
         max: Bytes,
     },
-    /// A table of `[upper bound in bytes, weight]` rows; inside a row sizes are uniform.
+    /// Rows of `[upper bound in bytes, weight]`; sizes are uniform within a row.
     Table {
-        /// Rows in ascending order of their bound.
+        /// Rows in ascending order of the bound.
         rows: Vec<(Bytes, f64)>,
     },
 }
 
-/// The directory tree that files are spread over.
+/// The directory tree in which files are created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DirectorySpec {
-    /// Directories over all threads (at least 1 a thread).
+    /// Number of directories over all threads (at least 1 per thread).
     pub count: u64,
-    /// Sub-directories a directory has (at least 1).
+    /// Subdirectories per directory (at least 1).
     pub fan_out: u64,
-    /// Levels below the thread's own directory (at least 1).
+    /// Levels below the directory of the thread (at least 1).
     pub depth: u32,
 }
 
@@ -310,24 +310,24 @@ pub struct DirectorySpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum UtilisationSpec {
-    /// When utilisation exceeds `max`, random files are deleted until `free` of the volume is released (Petrovič 2017
-    /// §5.3). Checked with the load stopped, every `check_operations` operations.
+    /// When utilisation exceeds `max`, random files are deleted until the share `free` of the volume is
+    /// released (Petrovič 2017 §5.3). Checked every `check_operations` operations, with the load stopped.
     Maintain {
-        /// Share of the volume (0..=1) that may be in use.
+        /// Maximum share of the volume in use (0..=1).
         max: f64,
-        /// Share of the volume (0..=1) released when it is passed.
+        /// Share of the volume (0..=1) to release when `max` is exceeded.
         free: f64,
         /// Operations between two checks (at least 1).
         check_operations: u64,
     },
-    /// The mix of operations is steered so that use stays within ±1 % of `target`.
+    /// The mix of operations is adjusted so that utilisation stays within ±0.01 of `target`.
     Hold {
-        /// Share of the volume (0..=1) to be in use.
+        /// Target share of the volume in use (0..=1).
         target: f64,
     },
 }
 
-/// How far use may be from what is to be held.
+/// Tolerance of a utilisation that is held.
 const HOLD_REACH: f64 = 0.01;
 
 impl Parameters for DriftSpec {

@@ -124,7 +124,7 @@ impl Folder {
     /// As [`Folder::enter`].
     pub fn enter_made(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         if name.as_bytes().contains(&b'/') || matches!(name.as_bytes(), b"" | b"." | b"..") {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "that is no name of a folder"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "that is not the name of a folder"));
         }
         match fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode)) {
             Ok(()) => self.sync()?,

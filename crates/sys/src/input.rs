@@ -121,7 +121,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 /// As [`read_text`].
 pub fn text_of(file: File, limit: u64) -> io::Result<String> {
     let text = whole(file, limit)?;
-    String::from_utf8(text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
+    String::from_utf8(text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 /// As [`read`], of what is `below` a folder: no link leads to it, and nothing out of the folder.

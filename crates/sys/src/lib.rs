@@ -27,6 +27,7 @@ pub mod loopdev;
 pub mod mapped_numbers;
 mod mapped_write;
 pub mod memory;
+pub mod memory_group;
 pub mod memory_limit;
 pub mod mount;
 pub mod new_file;

@@ -85,8 +85,7 @@ fn in_words(found: &Foreign) -> String {
 
 impl ForeignFolder {
     /// The next step for the user.
-    pub const HINT: &str =
-        "name a folder of root's or yours, or say --allow-foreign-owner if you trust that user or server";
+    pub const HINT: &str = "name a folder that belongs to root or to you, or add --allow-foreign-owner if you trust that user or server";
 
     /// Whether an error, or what it came from, is this one.
     #[must_use]

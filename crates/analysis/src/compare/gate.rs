@@ -265,7 +265,7 @@ impl Gate {
         };
         let (Some(found), Some(limit), true) = (row.found, self.on_scale(row), open.reason.is_empty()) else {
             let reason =
-                if open.reason.is_empty() { "B ÷ A means nothing where A is below 0" } else { &open.reason };
+                if open.reason.is_empty() { "B ÷ A is undefined where A is below 0" } else { &open.reason };
             return CannotTell { reason: reason.to_owned(), ..open };
         };
         let ends = critical(found.freedom, 2.0 * level).map(|t| t * found.error);

@@ -100,7 +100,7 @@ impl Explain for CompareError {
             Self::Empty { values, .. } => (!values.is_empty()).then(|| format!("the trials have {values}")),
             Self::NoMetric { hint, .. } => Some(hint.clone()),
             Self::Gate { .. } => Some(
-                "a gate is METRIC, one of > >= < <=, and the ratio B ÷ A that may not be passed".to_owned(),
+                "a gate is METRIC, one of > >= < <=, and the ratio B ÷ A that must not be passed".to_owned(),
             ),
         }
     }
@@ -158,12 +158,12 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
     notes.extend(side::differences(a, b));
     let whole = Matched::new(a, b, &BTreeSet::new());
     if whole.cells == 0 {
-        notes.push("the sides share no cell: what differs may come from any factor".to_owned());
+        notes.push("the sides share no cell: a difference may come from any factor".to_owned());
     }
     for (side, kept) in [(a, &whole.a), (b, &whole.b)] {
         let left = side.trials.len() - kept.len();
         if left > 0 {
-            notes.push(format!("{left} trials of `{}` lie in cells the other side has not", side.label));
+            notes.push(format!("{left} trials of `{}` are in cells that the other side lacks", side.label));
         }
     }
     let mut rows: Vec<Row> = Vec::new();
@@ -191,7 +191,7 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
     }
     if !other_units.is_empty() {
         let names: Vec<&str> = other_units.iter().map(String::as_str).collect();
-        let what = "in other units (wall and model time, for one) on either side, and not compared";
+        let what = "in different units on the two sides (such as wall and model time), and not compared";
         notes.push(format!("{what}: {}", gate::some_of(&names)));
     }
     row::judge(&mut rows, options);
@@ -400,7 +400,7 @@ fn different_trees(rows: &[Row]) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     (!names.is_empty()).then(|| {
         format!(
-            "different trees on the sides, so that a difference may be the files' doing: {}",
+            "different trees on the sides, so a difference may be due to the files: {}",
             gate::some_of(&names)
         )
     })

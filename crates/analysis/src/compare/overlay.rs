@@ -47,7 +47,7 @@ pub(super) fn overlay(rows: &[Row], (a, b): (&str, &str)) -> Option<Markup> {
     (!found.is_empty()).then(|| {
         html! {
             section {
-                h2 { "Rates of fio, laid over each other" }
+                h2 { "fio rates of A and B" }
                 p.lead {
                     "Dashed with squares: A, " code { (a) } ". Solid with circles: B, " code { (b) } ". A circle is red or green where the table "
                     "says that B is worse or better; its bar is the interval of B ÷ A, drawn around B. Both axes are logarithmic, and each "

@@ -29,8 +29,8 @@ pub fn page(comparison: &Comparison) -> String {
     ];
     let rows: Vec<_> = comparison.rows.iter().map(|row| cells(row).into()).collect();
     let caption = format!(
-        "Intervals at {} confidence, repeats being the units; p adjusted for {} rows (Benjamini and Hochberg 1995). A and B are \
-         arithmetic means; what is compared by ratio is the ratio of their geometric means.",
+        "{} intervals over repeats; p adjusted for {} rows (Benjamini and Hochberg 1995). A and B are arithmetic means, ratios \
+         those of geometric means.",
         text::percent(comparison.confidence),
         comparison.rows.len()
     );
@@ -77,10 +77,19 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::text(effect(row)),
         Cell::text(format!("{} / {}", row.n_a, row.n_b)),
         Cell::number(row.units.to_string(), count(row.units)),
-        Cell::text(row.method),
+        Cell::text(method(row.method)),
         Cell::text(row.trees.words()),
         Cell::text(row.remarks()),
     ]
+}
+
+/// A method by the usual name of its test; the JSON keeps fsage's own.
+fn method(name: &'static str) -> &'static str {
+    match name {
+        "signs (no spread)" => "sign test (no spread)",
+        "arrangement (no spread)" => "permutation test (no spread)",
+        other => other,
+    }
 }
 
 fn effect(row: &Row) -> String {

@@ -54,7 +54,7 @@ fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
     let mut facts = vec![
         ("host".to_owned(), host.identity.clone()),
         ("kernel".to_owned(), host.kernel.clone()),
-        ("what guests are made of".to_owned(), host.features.get("guest").cloned().unwrap_or_default()),
+        ("guest build".to_owned(), host.features.get("guest").cloned().unwrap_or_default()),
         ("clock".to_owned(), clock(&record.spec).to_owned()),
         ("CPU".to_owned(), host.cpu_model.clone()),
         ("CPUs".to_owned(), if host.cpus > 0 { host.cpus.to_string() } else { String::new() }),

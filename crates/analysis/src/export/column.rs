@@ -80,15 +80,9 @@ pub static COLUMNS: [Column; 36] = {
         column("export_version", Integer, false, Trial, "version of this table"),
         column("study", Text, false, Trial, "name of the study"),
         column("trial", Text, false, Trial, "id of the trial: 16 hexadecimal digits"),
-        column(
-            "position",
-            Integer,
-            false,
-            Trial,
-            "position of the trial in the plan, from 0: the order of running",
-        ),
-        column("block", Integer, false, Trial, "random block in which the plan has it, from 0"),
-        column("repeat", Integer, false, Trial, "repeat, from 0; a repeat has one seed in every cell"),
+        column("position", Integer, false, Trial, "position of the trial in the plan, from 0 (run order)"),
+        column("block", Integer, false, Trial, "random block of the trial in the plan, from 0"),
+        column("repeat", Integer, false, Trial, "repeat, from 0; every cell of a repeat has the same seed"),
         column("seed", Integer, false, Trial, "random seed of the trial"),
         column(
             "stage",
@@ -99,14 +93,14 @@ pub static COLUMNS: [Column; 36] = {
         ),
         column("metric", Text, false, Sample, "name of the metric"),
         column("sample", Integer, false, Sample, "number of the sample within trial and metric, from 0"),
-        column("value", Number, false, Sample, "the sample"),
+        column("value", Number, false, Sample, "value of the sample"),
         column("unit", Text, false, Sample, "unit of the value"),
         column(
             "time",
             Text,
             true,
             Sample,
-            "`model`: by a device model's clock; `wall`: by the host's; missing where the unit has no time",
+            "`model`: by a device model's clock; `wall`: by the host's; missing if the unit has no time",
         ),
         column(
             "larger_is_worse",
@@ -120,15 +114,15 @@ pub static COLUMNS: [Column; 36] = {
             Text,
             true,
             Sample,
-            "run before an image that the sample is from: samples of one run are one measurement, whichever trials have them",
+            "run before an image that the sample is from: samples of one run are one measurement, even in several trials",
         ),
-        column("warnings", Text, true, Conditions, "kinds of the trial's warnings, sorted, with `;` between"),
+        column("warnings", Text, true, Conditions, "kinds of the trial's warnings, sorted, `;`-separated"),
         column(
             "deterministic",
             Boolean,
             false,
             Conditions,
-            "whether the study asked for model time that is repeatable",
+            "whether the study asked for deterministic model time",
         ),
         column(
             "model_time",
@@ -156,11 +150,11 @@ pub static COLUMNS: [Column; 36] = {
         column("cpu_model", Text, true, Conditions, "CPU of the host"),
         column("cpus", Integer, false, Conditions, "CPUs that the agent could use"),
         column("memory_bytes", Integer, false, Conditions, "memory of the host in bytes"),
-        column("host", Text, true, Conditions, "tells hosts apart without naming them"),
+        column("host", Text, true, Conditions, "identifier of the host, without its name"),
         column("program", Text, true, Conditions, "version of fsage, of its protocol and workloads"),
         column("started", Text, true, Conditions, "start of the trial, RFC 3339 in UTC"),
         column("elapsed_ns", Integer, false, Conditions, "wall time of the whole trial in ns"),
-        column("check", Text, true, Conditions, "result of the check after the last unmount"),
+        column("check", Text, true, Conditions, "result of the file system's check after the last unmount"),
     ]
 };
 

@@ -450,7 +450,7 @@ impl Summary {
         let margin = percent(self.margin.filter(|_| self.measures > 0)?);
         let identical = match self.identical {
             0 => String::new(),
-            all if all == self.measures => " (to the last digit: the run repeats itself)".to_owned(),
+            all if all == self.measures => " (to the last digit: the run is repeatable)".to_owned(),
             some => format!(" ({some} to the last digit)"),
         };
         Some(format!(

@@ -62,6 +62,7 @@ pub struct Mark {
     jobs: u32,
     files: u32,
     direct: bool,
+    memory: Option<u64>,
     iops: f64,
     iops_low: Option<f64>,
     iops_high: Option<f64>,
@@ -163,8 +164,8 @@ fn one(
 /// The trial's other factors in words; those of a point are the point's.
 fn context(trial: &Trial) -> String {
     let of_point = |path: &&str| {
-        const KEYS: [&str; 8] =
-            ["rw", "rwmixread", "bs", "ioengine", "iodepth", "numjobs", "direct", "files"];
+        const KEYS: [&str; 9] =
+            ["rw", "rwmixread", "bs", "ioengine", "iodepth", "numjobs", "direct", "files", "memory"];
         let mut parts = path.split('.');
         parts.next() == Some("stage") && parts.nth(1).is_some_and(|key| KEYS.contains(&key))
     };
@@ -179,7 +180,7 @@ pub fn marks(view: &View) -> Vec<Mark> {
 }
 
 fn mark(found: Measured) -> Mark {
-    let FioPoint { bs, ioengine, iodepth, numjobs, files, direct, .. } = found.point;
+    let FioPoint { bs, ioengine, iodepth, numjobs, files, direct, memory, .. } = found.point;
     let interval = |estimate: &Estimate, high: bool| {
         estimate.interval.map(|range| rounded(if high { range.high } else { range.low }))
     };
@@ -193,6 +194,7 @@ fn mark(found: Measured) -> Mark {
         jobs: numjobs,
         files,
         direct,
+        memory: memory.map(|limit| limit.0),
         iops: rounded(found.iops.value),
         iops_low: interval(&found.iops, false),
         iops_high: interval(&found.iops, true),

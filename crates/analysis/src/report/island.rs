@@ -13,6 +13,8 @@ use super::lockstep;
 use super::medium;
 use super::palette::Ink;
 use super::percentile::Percentiles;
+use super::search;
+use super::search_workload::{ByWorkload, by_workload};
 use super::series::{FreeMap, Latency, together};
 use super::text::rounded;
 use super::view::View;
@@ -30,6 +32,7 @@ pub struct Island<'a> {
     lockstep: Vec<lockstep::Run>,
     device: Vec<device::Mark>,
     percentiles: &'a Percentiles,
+    searches: Vec<ByWorkload>,
 }
 
 #[derive(Serialize)]
@@ -121,6 +124,7 @@ pub fn island<'a>(
         lockstep: lockstep::all(view),
         device: device::marks(view),
         percentiles,
+        searches: search::all(view).iter().filter_map(by_workload).collect(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the time on virtual media went: what each part of each trial took, by what the medium did.
+//! Time of virtual media: what each part of each trial took, by component.
 //!
 //! Components are the medium's own counters in nanoseconds, but for those that are sums of others; of an
 //! SSD's dies, what they did for the host and what for garbage collection. Work that a medium does side by

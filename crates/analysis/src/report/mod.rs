@@ -30,6 +30,7 @@ mod power;
 pub mod remedy;
 pub(crate) mod scaling;
 mod search;
+mod search_workload;
 mod section;
 mod series;
 mod spread;

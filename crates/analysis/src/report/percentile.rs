@@ -40,6 +40,7 @@ struct Curve {
     jobs: u32,
     files: u32,
     direct: bool,
+    memory: Option<u64>,
     /// Repeats.
     n: usize,
     /// Nanoseconds at each percentile.
@@ -119,6 +120,7 @@ fn both(view: &View, trials: &[usize], prefix: &str, point: &FioPoint) -> Vec<Cu
             jobs: point.numjobs,
             files: point.files,
             direct: point.direct,
+            memory: point.memory.map(|limit| limit.0),
             n: repeats.iter().map(|(repeat, _)| repeat).collect::<BTreeSet<_>>().len(),
             ns,
             low,

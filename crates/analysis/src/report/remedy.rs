@@ -1,4 +1,4 @@
-//! What helps: each measure after a remedy against the same measure before it, against the untreated volume,
+//! Remedies: each measure after a remedy against the same measure before it, against the untreated volume,
 //! against a fresh copy, and after further use.
 //!
 //! Trials that differ in the remedy alone began with the same image, seed by seed, so they are pairs. A measure

@@ -29,11 +29,13 @@ pub enum Over {
     Files,
     /// The size of a block.
     Block,
+    /// The limit of memory.
+    Memory,
 }
 
 impl Over {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::Depth, Self::Jobs, Self::Files, Self::Block];
+    pub const ALL: [Self; 5] = [Self::Depth, Self::Jobs, Self::Files, Self::Block, Self::Memory];
 
     /// As charts have it.
     pub const fn name(self) -> &'static str {
@@ -42,12 +44,13 @@ impl Over {
             Self::Jobs => "jobs",
             Self::Files => "files",
             Self::Block => "block size",
+            Self::Memory => "memory limit",
         }
     }
 
     /// A value of it in words.
     pub fn words(self, load: u64) -> String {
-        if self == Self::Block { whole_bytes(load) } else { load.to_string() }
+        if matches!(self, Self::Block | Self::Memory) { whole_bytes(load) } else { load.to_string() }
     }
 
     /// Its value at a point.
@@ -57,6 +60,7 @@ impl Over {
             Self::Jobs => u64::from(point.numjobs),
             Self::Files => u64::from(point.files),
             Self::Block => point.bs.0,
+            Self::Memory => point.memory.map_or(0, |limit| limit.0),
         }
     }
 
@@ -68,6 +72,7 @@ impl Over {
             Self::Jobs => point.numjobs = 0,
             Self::Files => point.files = 0,
             Self::Block => point.bs = Bytes(0),
+            Self::Memory => point.memory = point.memory.map(|_| Bytes(0)),
         }
         point
     }
@@ -79,7 +84,7 @@ impl Over {
 
     /// What is equal along a curve over it: `4 KiB, libaio, 1 job, 1 file`.
     pub fn held(self, point: &FioPoint) -> String {
-        let FioPoint { bs, ioengine, iodepth, numjobs, files, direct, .. } = point;
+        let FioPoint { bs, ioengine, iodepth, numjobs, files, direct, memory, .. } = point;
         let many = |number: u32, noun: &str| counted(usize::try_from(number).unwrap_or(usize::MAX), noun);
         let parts = [
             (self != Self::Block).then(|| whole_bytes(bs.0)),
@@ -88,6 +93,9 @@ impl Over {
             (self != Self::Depth).then(|| format!("depth {iodepth}")),
             (self != Self::Jobs && point.rw.is_random()).then(|| many(*numjobs, "job")),
             (self != Self::Files).then(|| many(*files, "file")),
+            memory
+                .filter(|_| self != Self::Memory)
+                .map(|limit| format!("{} of memory", whole_bytes(limit.0))),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -97,7 +105,7 @@ impl Over {
         match self {
             Self::Depth | Self::Jobs => true,
             Self::Files => !point.rw.is_random(),
-            Self::Block => false,
+            Self::Block | Self::Memory => false,
         }
     }
 }

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsage_model::quantity::as_f64;
 use fsage_model::search::{Path, Run, search};
 use fsage_model::study::{
-    Done, Measured, Requirement, SEARCH, ScoreSpec, Space, StudySpec, is_option_of_another, score, written,
+    Done, Measured, Requirement, SEARCH, ScoreSpec, Space, StudySpec, Workload, is_option_of_another, score,
+    written,
 };
 use serde_json::Value;
 
 use super::answer::device_words;
 use super::factor;
+use super::search_workload::{self, Worked};
 use super::view::{Trial, View};
 use crate::stats::Evidence;
 
@@ -38,6 +40,10 @@ pub struct Searched {
     pub unfit: Vec<String>,
     /// Options with which it is not promised that a power cut is survived.
     pub lossy: Vec<String>,
+    /// The workloads that its runs are measured by.
+    pub workloads: Vec<Workload>,
+    /// What each run has of each of them.
+    pub worked: BTreeMap<Run, Vec<Option<Worked>>>,
 }
 
 /// Every search that has a complete run, by place.
@@ -73,11 +79,13 @@ fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searc
         own.score.clone_from(&wanted.score);
     }
     let parts = compared.score();
+    let (workloads, mut worked) = (spec.workloads(), BTreeMap::new());
     let mut done = Done::default();
     for (_, evidence) in group {
         let label = evidence.factors.get(SEARCH).and_then(Value::as_str).unwrap_or_default();
         let Some(configuration) = space.configuration(label) else { continue };
         let run = Run { configuration, replicate: evidence.repeat };
+        worked.insert(run, search_workload::worked(&workloads, &|name| measured(evidence, name)));
         if let Ok(found) = score(&parts, &|name| measured(evidence, name)) {
             done.scores.insert(run, found);
             done.written.extend(written(&|name| measured(evidence, name)).map(|found| (run, found)));
@@ -98,7 +106,7 @@ fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searc
     let unfit = asked.unfit(kind);
     let loses = |name: &&String| own.breaks(name, kind, Requirement::SurvivesPowerCut);
     let lossy = own.option.keys().filter(loses).cloned().collect();
-    Some(Searched { place, space, settings, parts, path, is_model, refused, unfit, lossy })
+    Some(Searched { place, space, settings, parts, path, is_model, refused, unfit, lossy, workloads, worked })
 }
 
 fn measured(evidence: &Evidence, name: &str) -> Option<Measured> {
@@ -160,11 +168,14 @@ pub(super) mod tests {
         let spec: StudySpec = serde_json::from_value(runs[0].spec.clone()).unwrap();
         let own = spec.search.clone().unwrap();
         let space = own.space("ext4", 3);
+        let (workloads, mut worked) = (spec.workloads(), BTreeMap::new());
         let mut done = Done::default();
         for run in &runs {
             let configuration = space.configuration(run.factors[SEARCH].as_str().unwrap()).unwrap();
             let found = score(&spec.score(), &|name| measured(run, name)).unwrap();
-            done.scores.insert(Run { configuration, replicate: run.repeat }, found);
+            let key = Run { configuration, replicate: run.repeat };
+            worked.insert(key, search_workload::worked(&workloads, &|name| measured(run, name)));
+            done.scores.insert(key, found);
         }
         let path = search(&space.problem, &mut done);
         let place = "ext4 on an SSD (model ssd)".to_owned();
@@ -178,6 +189,8 @@ pub(super) mod tests {
             refused: Vec::new(),
             unfit: Vec::new(),
             lossy: Vec::new(),
+            workloads,
+            worked,
         }
     }
 

@@ -481,9 +481,9 @@ impl Age {
         let (most, target) = (self.most_used?, self.target?);
         (most < target - 0.02).then(|| {
             format!(
-                "{} operations found no space although use never passed {} of the {} asked for, as statfs counts it: \
-                 the file system keeps the rest for itself (btrfs' metadata and reserve take about a tenth of a small \
-                 volume), so that it is fuller than the share says",
+                "{} operations found no space although statfs never showed more than {} in use, with a target of {}: \
+                 the file system reserves the rest (btrfs about a tenth of a small volume, for metadata and its \
+                 reserve), so it is fuller than statfs shows",
                 text::grouped(failures),
                 text::percent((most * 1000.0).round() / 1000.0),
                 text::percent(target)

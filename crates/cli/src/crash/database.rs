@@ -62,7 +62,7 @@ pub(super) fn modes(args: &CrashArgs, load: CrashLoad) -> Result<DatabaseModes, 
     if let Some((option, _)) = given {
         let problem = Problem::new(
             EXIT_USAGE,
-            format!("the load `{}` has no database: `{option}` has no meaning", load.name()),
+            format!("the load `{}` has no database: `{option}` does not apply", load.name()),
         );
         return Err(problem.hint("give it with `--load database`"));
     }

@@ -69,12 +69,12 @@ pub(super) fn notes(program: &ProgramReport) -> String {
     }
     if program.timed_out {
         let seconds = program.program.load_timeout_ms / 1000;
-        let _ = writeln!(words, "  the load was ended after {seconds} s (--load-timeout of a program)");
+        let _ = writeln!(words, "  the load was ended after {seconds} s (--load-timeout for a program)");
     }
     if program.left > 0 {
         let _ = writeln!(
             words,
-            "  the load left {} running, ended with it: name a load that does not fork away",
+            "  the load left {} running, ended with it: use a load that does not daemonise",
             processes(program.left)
         );
     }

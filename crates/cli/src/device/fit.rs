@@ -27,29 +27,29 @@ use crate::terminal::Terminal;
 /// Arguments of `fsage device fit`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Times reads of the device past the page cache (sequential by place, random by distance and depth, again from its buffer), in random
-order, and fits the model of its class: hard disk, or SSD and card. What reads do not show, such as everything about
-writes, is the preset's; the file says of each parameter where it comes from. Then other reads are timed and compared with the
-model. Nothing is written to the device. See docs/fit.md.
+Times reads that bypass the page cache (sequential by place, random by distance and queue depth, repeated from the drive's
+buffer), in random order, and fits the model of the device's class: hard disk, or SSD and card. Parameters that reads do not
+show, such as everything about writes, are the preset's; the file states where each parameter comes from. Then other reads are
+timed and compared with the model. Nothing is written to the device. See docs/fit.md.
 
 Examples:
   sudo fsage device fit /dev/sda -o sda.toml
   sudo fsage device fit /dev/mmcblk0 -o card.toml --preset sd-a2
   sudo fsage disk up mine --size 8GiB --medium sda.toml")]
 pub struct FitArgs {
-    /// A block device, best a whole disk, or a file that has all of its blocks
+    /// Block device, preferably a whole disk, or a file without holes
     #[arg(value_name = "DEVICE")]
     pub device: PathBuf,
-    /// Medium file to write; a file that exists is kept
+    /// Medium file to write; must not exist
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Class of the device [default: what the kernel says]
+    /// Class of the device [default: as reported by the kernel]
     #[arg(long, value_name = "CLASS", value_enum)]
     pub class: Option<Class>,
-    /// Preset that gives what reads do not show [default: hdd-7200, ssd-consumer, emmc or sd-a2, by class]
+    /// Preset for the parameters that reads do not show [default: hdd-7200, ssd-consumer, emmc or sd-a2, by class]
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// About how many random reads
+    /// Approximate number of random reads
     #[arg(long, value_name = "N", default_value_t = 800)]
     pub reads: u32,
     /// Random seed of places and order
@@ -119,7 +119,7 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let times = time(&args.device, &plan, "timing reads", terminal)?;
     let fit = estimate(&subject, &plan, &times, &preset).map_err(refused)?;
     let medium = medium(&fit, &preset, &subject).map_err(|error| {
-        Problem::new(EXIT_FAILED, format!("the times of {} give no device model", args.device.display()))
+        Problem::new(EXIT_FAILED, format!("no device model fits the read times of {}", args.device.display()))
             .because(&error)
             .hint("try again with more `--reads`, or another `--preset`")
     })?;
@@ -152,8 +152,8 @@ fn output(path: &Path) -> Result<NewFile, Problem> {
         return Err(exists(path));
     }
     if !fsage_lab::medium_file::is_file(&path.to_string_lossy()) {
-        let message = format!("`{}` is no name of a medium file", path.display());
-        return Err(Problem::new(EXIT_USAGE, message).hint("end it with `.toml`, by which it is known"));
+        let message = format!("`{}` is not the name of a medium file", path.display());
+        return Err(Problem::new(EXIT_USAGE, message).hint("give it a name that ends in `.toml`"));
     }
     NewFile::create(path, Readers::All).map_err(|error| {
         let problem = unwritten(EXIT_USAGE, "medium", path, &error);
@@ -163,7 +163,7 @@ fn output(path: &Path) -> Result<NewFile, Problem> {
 }
 
 fn exists(path: &Path) -> Problem {
-    Problem::new(EXIT_USAGE, format!("`{}` exists and is kept", path.display()))
+    Problem::new(EXIT_USAGE, format!("`{}` already exists", path.display()))
         .hint("give another name with `--output`, or remove the file")
 }
 
@@ -197,7 +197,7 @@ fn preset(named: Option<&str>, class: Class, readable: &Readable) -> Result<Medi
         _ => {
             let (kind, like) =
                 if class == Class::Hdd { ("a hard disk", usual) } else { ("an SSD, eMMC or A2 card", usual) };
-            let message = format!("the preset `{}` is none of {kind}", spec.preset().name);
+            let message = format!("the preset `{}` is not that of {kind}", spec.preset().name);
             Err(Problem::new(EXIT_USAGE, message)
                 .hint(format!("give one such as `{like}`, or another `--class`")))
         }

@@ -18,7 +18,7 @@ use crate::text;
 pub(super) fn cautions(readable: &Readable) -> Vec<&'static str> {
     let mut found = Vec::new();
     if readable.hints.start_bytes > 0 {
-        found.push("this is a partition: the model will be that of a drive which is no larger; give the whole disk for its own");
+        found.push("this is a partition: the model is that of a drive of its size; give the whole disk to model the disk");
     }
     if readable.is_file {
         found.push("this is a file: its times are those of the file system and the device below");
@@ -84,7 +84,7 @@ fn head(report: &FitReport) -> Vec<String> {
         "Measured values have a 95 % interval. Times include what the host takes for a read.".to_owned(),
     ];
     if report.readable.is_virtual {
-        lines.push("The device is a virtual disk of fsage: a model, and no drive.".to_owned());
+        lines.push("The device is a virtual disk of fsage: a model, not a drive.".to_owned());
     }
     lines.extend(held_out(report));
     lines.extend(report.fit.notes.iter().map(|note| format!("Note: {note}.")));
@@ -109,7 +109,7 @@ fn held_out(report: &FitReport) -> Vec<String> {
     ];
     if report.class == Class::Hdd {
         lines.push(
-            "Per read, the model has the mean over the angles of the platters, which nobody knows: most of the error is that."
+            "Per read, the model uses the mean over the rotational position, which is unknown: most of the error comes from that."
                 .to_owned(),
         );
     }

@@ -17,9 +17,9 @@ pub use probe::ProbeArgs;
 /// What to do with devices.
 #[derive(Debug, Subcommand)]
 pub enum DeviceCommand {
-    /// Measure at which alignments reading costs more: pages and erase blocks of flash; changes nothing (needs root)
+    /// Measure at which alignments reads cost more: flash pages and erase blocks; changes nothing (needs root)
     Probe(ProbeArgs),
-    /// Write the device model of a drive, from the times of its reads, as a medium file; changes nothing (needs root)
+    /// Fit a device model to the read times of a drive and write it as a medium file; the drive is only read (needs root)
     Fit(FitArgs),
 }
 

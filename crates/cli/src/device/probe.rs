@@ -23,24 +23,24 @@ use fsage_lab::target::Incoming;
 /// Arguments of `fsage device probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reads two blocks before, across and behind boundaries of every power of two, in random order and at random places, past
-the page cache, and says at which alignments crossing costs more, or \"no answer\" and why. The published rules are shown
-beside. Nothing is written. See docs/probe.md.
+Reads two blocks before, across and after boundaries of every power of two, in random order and at random places, bypassing
+the page cache, and reports at which alignments crossing costs more, or \"no answer\" and why. The published rules are shown
+for comparison. Nothing is written. See docs/probe.md.
 
 Examples:
   sudo fsage device probe /dev/mmcblk0
   fsage device probe --from flashbench.txt")]
 pub struct ProbeArgs {
-    /// A block device: a disk, a card, a partition
+    /// Block device: a disk, a card or a partition
     #[arg(value_name = "DEVICE", required_unless_present = "from")]
     pub device: Option<PathBuf>,
     /// Judge the saved output of `flashbench -a` instead of a device
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "triples", "block_size", "seed"])]
     pub from: Option<PathBuf>,
-    /// Boundaries of each alignment
+    /// Number of boundaries per alignment
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub triples: u32,
-    /// Bytes of each of the two blocks [default: two sectors]
+    /// Size of each of the two blocks [default: two sectors]
     #[arg(long, value_name = "SIZE")]
     pub block_size: Option<Bytes>,
     /// Random seed of places and order

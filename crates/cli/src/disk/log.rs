@@ -119,7 +119,7 @@ pub enum OperationChoice {
 /// Arguments of `fsage disk log show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// A disk's name, or a file with a log in any of the formats; ./FILE where a disk has its name
+    /// Name of a disk, or a log file in any format; write ./FILE if a disk has the same name
     #[arg(value_name = "LOG")]
     pub log: String,
     #[command(flatten)]
@@ -132,7 +132,7 @@ pub struct ShowArgs {
 /// Arguments of `fsage disk log summary`.
 #[derive(Debug, Args)]
 pub struct SummaryArgs {
-    /// A disk's name, or a file with a log in any of the formats; ./FILE where a disk has its name
+    /// Name of a disk, or a log file in any format; write ./FILE if a disk has the same name
     #[arg(value_name = "LOG")]
     pub log: String,
     #[command(flatten)]
@@ -203,21 +203,21 @@ pub(super) fn run(command: &LogCommand, terminal: &Terminal) -> Result<u8, Probl
 /// Asks a disk something that has no answer but that it was done.
 pub(super) fn ask(name: &str, call: impl Call<Reply = ()>, terminal: &Terminal) -> Result<(), Problem> {
     let disk = NamedDisk::new(name)?;
-    crate::require_root("asking a disk")?;
+    crate::require_root("accessing a disk")?;
     disk.ask(call)?;
     if terminal.json { terminal.json(&()) } else { Ok(()) }
 }
 
 fn mark(args: &MarkArgs, terminal: &Terminal) -> Result<(), Problem> {
     let disk = NamedDisk::new(&args.name)?;
-    crate::require_root("asking a disk")?;
+    crate::require_root("accessing a disk")?;
     let marked = disk.ask(call::Mark { name: args.text.clone() })?;
     if terminal.json { terminal.json(&marked) } else { Ok(()) }
 }
 
 fn save(args: &SaveArgs, terminal: &Terminal) -> Result<(), Problem> {
     let disk = NamedDisk::new(&args.name)?;
-    crate::require_root("asking a disk")?;
+    crate::require_root("accessing a disk")?;
     let saved = save_to(&disk, &args.file, args.without_data)?;
     if terminal.json { terminal.json(&saved) } else { terminal.result(&reported(&saved)) }
 }
@@ -261,7 +261,7 @@ fn of_no_disk(path: &Path) -> Result<Log, Problem> {
         let name = path.display();
         Problem::new(
             EXIT_FAILED,
-            format!("there is no disk {name}, and the file of that name may be another user's"),
+            format!("there is no disk {name}, and the file of that name may belong to another user"),
         )
         .because(&error)
         .hint(format!("`fsage disk ls` shows the disks; the file is ./{name}"))
@@ -285,7 +285,7 @@ fn open(log: &str, terminal: &Terminal) -> Result<Log, Problem> {
     if is_file {
         terminal.note(&format!("note: this is the log of disk {log}; the file is ./{log}"));
     }
-    crate::require_root("asking a disk")?;
+    crate::require_root("accessing a disk")?;
     let folder = tempfile::tempdir()
         .map_err(|error| Problem::new(EXIT_FAILED, "no folder for the log").because(&error))?;
     let file = folder.path().join("log");
@@ -384,7 +384,7 @@ pub(super) fn in_words(summary: &Summary) -> String {
         text::count(summary.failed),
     ));
     lines.push_str(&format!(
-        "{} by the disk's clock, {} by the wall's\n",
+        "{} by the disk's clock, {} by the wall clock\n",
         text::duration(as_f64(summary.model_ns)),
         text::duration(as_f64(summary.real_ns))
     ));

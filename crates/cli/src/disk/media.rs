@@ -14,8 +14,8 @@ use fsage_lab::medium_file;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Set parameters after the name of the medium: `--medium hdd-7200,rpm=5400`, or in a study
-`volume = { medium = { preset = \"hdd-7200\", rpm = 5400 }, size = \"8GiB\" }`. The path of a medium file, such as `fsage device fit`
-writes, may stand in the place of the name.")]
+`volume = { medium = { preset = \"hdd-7200\", rpm = 5400 }, size = \"8GiB\" }`. Instead of the name, the path of a medium file can be
+given, such as `fsage device fit` writes.")]
 pub struct MediaArgs {
     /// Show every parameter of this medium
     #[arg(value_name = "MEDIUM")]

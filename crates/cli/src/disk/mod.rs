@@ -129,7 +129,7 @@ fn listed(name: &str, record: &DiskRecord) -> String {
     }
     let of = |partition: &PartitionRecord| {
         let PartitionSpec { size, at } = partition.partition;
-        let at = at.map_or_else(|| ", behind the one before".to_owned(), |at| format!(", at {at}"));
+        let at = at.map_or_else(|| ", after the previous one".to_owned(), |at| format!(", at {at}"));
         line(&partition.device, size.0, &at)
     };
     record.partitions.iter().map(of).collect()

@@ -118,7 +118,7 @@ pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem>
         (None, Some(name)) => {
             (on_disk(args, &mut requests, name)?, format!("on disk {name}, by wall-clock time"))
         }
-        (None, None) => return Err(Problem::new(EXIT_USAGE, "nowhere to replay to")),
+        (None, None) => return Err(Problem::new(EXIT_USAGE, "no target: give `--model` or `--onto`")),
     };
     let left_out = requests.left_out;
     if terminal.json {

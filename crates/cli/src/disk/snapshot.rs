@@ -62,7 +62,7 @@ pub(super) fn run(command: &SnapshotCommand, terminal: &Terminal) -> Result<u8, 
     match command {
         SnapshotCommand::Take(args) => take(&args.name, terminal)?,
         SnapshotCommand::Revert(args) => {
-            crate::require_root("asking a disk")?;
+            crate::require_root("accessing a disk")?;
             NamedDisk::new(&args.name)?.refuse_in_use()?;
             ask(&args.name, call::Revert { snapshot: SnapshotId(args.number) }, terminal)?;
         }
@@ -75,7 +75,7 @@ pub(super) fn run(command: &SnapshotCommand, terminal: &Terminal) -> Result<u8, 
 
 fn take(name: &str, terminal: &Terminal) -> Result<(), Problem> {
     let disk = NamedDisk::new(name)?;
-    crate::require_root("asking a disk")?;
+    crate::require_root("accessing a disk")?;
     let kept = disk.ask(call::Snapshot)?;
     if terminal.json {
         return terminal.json(&kept);

@@ -42,7 +42,7 @@ pub(super) fn run(args: &StatArgs, terminal: &Terminal) -> Result<u8, Problem> {
         ));
     }
     let record = disk.find()?;
-    crate::require_root("asking a disk")?;
+    crate::require_root("accessing a disk")?;
     let server = VirtualDisk::at(record.directory);
     let mut before = server.stat().map_err(DiskError::from)?;
     show(&before.clone().since(&DiskStat::default()), args.interval.is_some(), terminal)?;

@@ -35,7 +35,7 @@ pub struct UpArgs {
     /// Size, up to 16TiB
     #[arg(long, value_name = "SIZE", required_unless_present = "partition")]
     pub size: Option<String>,
-    /// Partition of the drive, repeated, in place of --size: at `outer`, `inner` or an offset, else behind the one before
+    /// Partition of the drive, instead of --size; at `outer`, `inner` or an offset, else after the previous one; may be repeated
     #[arg(long, value_name = "SIZE[@AT]", conflicts_with = "size")]
     pub partition: Vec<String>,
     /// Medium: a preset (`fsage disk media` lists them) or a medium file (`fsage device fit`), and changed parameters
@@ -50,7 +50,7 @@ pub struct UpArgs {
     /// Log every request for `fsage disk log`
     #[arg(long)]
     pub log: bool,
-    /// Memory limit of data that is not self-describing; data beyond it goes to the spill file, or writes fail
+    /// Memory limit for data that is not self-describing; data beyond it goes to the spill file, or writes fail
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// Folder for a temporary file that takes the data beyond `--memory`

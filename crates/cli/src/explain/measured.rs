@@ -63,7 +63,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Remedied>, Problem> {
     let store = Reader::open(path)?;
     let remedies = measured(&store, &ReportOptions::default())?;
     if remedies.is_empty() {
-        let message = format!("no complete trial of {} has a remedy that was measured", path.display());
+        let message = format!("no complete trial of {} measured a remedy", path.display());
         return Err(Problem::new(EXIT_USAGE, message).hint("run `fsage run remedies`, and name its store"));
     }
     Ok(remedies)

@@ -65,7 +65,7 @@ pub(super) fn is_store(folder: &Path) -> bool {
 pub(super) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem> {
     if let Some(medium) = &args.medium {
         let message =
-            format!("a store's times cannot be had on `{medium}`: its trials kept those of their own media");
+            format!("a store has no times for `{medium}`: its trials recorded those of their own media");
         return Err(Problem::new(EXIT_USAGE, message).hint("leave `--medium` out"));
     }
     let store = Store::open(&args.path)?;
@@ -75,9 +75,9 @@ pub(super) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
         trials.iter().flat_map(|trial| explained(trial, &store, worst, terminal)).collect();
     if found.is_empty() {
         let message =
-            format!("no trial of {} that was asked for keeps where its files lay", args.path.display());
+            format!("no selected trial of {} recorded the layout of its files", args.path.display());
         return Err(Problem::new(EXIT_FAILED, message).hint(
-            "an older fsage kept nothing of it: run the study into a new `--store`; only `age`, `copy` and `lockstep` stages look",
+            "older versions of fsage did not record it: run the study into a new `--store`; only `age`, `copy` and `lockstep` stages do",
         ));
     }
     if let Some(path) = &args.output {
@@ -127,11 +127,11 @@ fn explained(trial: &TrialRecord, store: &Store, worst: usize, terminal: &Termin
     let record = match store.places(&trial.id) {
         Ok(Some(record)) => record,
         Ok(None) => {
-            terminal.note(&format!("note: trial {} does not keep where its files lay", trial.id));
+            terminal.note(&format!("note: trial {} did not record the layout of its files", trial.id));
             return Vec::new();
         }
         Err(reason) => {
-            terminal.warn(&format!("where the files of trial {} lay cannot be read: {reason}", trial.id));
+            terminal.warn(&format!("cannot read the file layout of trial {}: {reason}", trial.id));
             return Vec::new();
         }
     };

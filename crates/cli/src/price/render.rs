@@ -28,7 +28,7 @@ pub(super) fn log(log: &PricedLog, vary: Option<Percent>) -> String {
     }
     if check.begin_ns > 0 {
         lines.push_str(&format!(
-            "the log begins at {} of the disk's clock: the media are as new then, whatever was written before\n",
+            "the log begins at {} of the disk's clock: the media start as new there, whatever was written before\n",
             text::duration(as_f64(check.begin_ns))
         ));
     }

@@ -129,7 +129,7 @@ fn in_words(report: &ImportReport) -> String {
     if report.prelude > 0 || report.directories > 0 {
         let _ = writeln!(
             lines,
-            "there before: {} with {}, {}",
+            "existed before: {} with {}, {}",
             text::plural(report.prelude, "file", "files"),
             text::size(report.prelude_bytes),
             text::plural(report.directories, "directory", "directories"),

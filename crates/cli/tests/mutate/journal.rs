@@ -62,6 +62,7 @@ impl Journals {
             format!(r#"{{"number":6,{taken}:"mount","point":"{inside}/mnt"}}"#),
             format!(r#"{{"number":7,{taken}:"trace-instance","name":"fsage-7-1"}}"#),
             format!(r#"{{"number":8,{taken}:"disk","directory":"{inside}/volumes/0123456789abcdef"}}"#),
+            format!(r#"{{"number":10,{taken}:"memory-group","path":"/sys/fs/cgroup/memory/fsage-7-2"}}"#),
             format!(r#"{{"number":9,{taken}:"layer","name":"fsage-0123456789abcdef-0","device":"mapped"}}"#),
         ];
         let wrong = Arc::default();
@@ -122,6 +123,7 @@ fn may_be_asked(request: &Request) -> bool {
         }
         Request::EndLayer(call) => fsage_model::layer::is_name(&call.name),
         Request::RemoveTraceInstance(call) => call.name.starts_with("fsage-") && !call.name.contains('/'),
+        Request::RemoveMemoryGroup(call) => fsage_model::memory::is_group(&call.path),
         Request::EndProcess(call) => call.pid > 1,
         _ => false,
     }

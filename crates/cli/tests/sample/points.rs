@@ -25,6 +25,7 @@ fn point(iodepth: u32) -> FioPoint {
         numjobs: 1,
         files: 1,
         direct: true,
+        memory: None,
     }
 }
 

@@ -44,15 +44,28 @@ pub fn held(scratch: &Path) -> BTreeSet<String> {
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         found.insert(format!("process: {} {} ({line})", process.pid, process.name));
     }
-    let groups = folders("/sys/fs/cgroup").into_iter().filter(|name| name.starts_with("fsage"));
-    found.extend(groups.map(|name| format!("control group: {name}")));
     // They carry the number of the process that made them; that of a living one is at work.
-    let instances = folders("/sys/kernel/tracing/instances").into_iter().filter(|name| {
+    let is_left = |name: &str| {
         let maker = name.strip_prefix("fsage-").and_then(|rest| rest.split('-').next());
         maker.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
-    });
+    };
+    let mut groups = Vec::new();
+    groups_below(Path::new("/sys/fs/cgroup"), &is_left, &mut groups);
+    found.extend(groups.into_iter().map(|path| format!("control group: {path}")));
+    let instances = folders("/sys/kernel/tracing/instances").into_iter().filter(|name| is_left(name));
     found.extend(instances.map(|name| format!("trace instance: {name}")));
     found
+}
+
+fn groups_below(folder: &Path, is_left: &dyn Fn(&str) -> bool, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if is_left(&entry.file_name().to_string_lossy()) {
+                found.push(entry.path().display().to_string());
+            }
+            groups_below(&entry.path(), is_left, found);
+        }
+    }
 }
 
 fn folders(path: &str) -> Vec<String> {

@@ -12,7 +12,7 @@ use fsage_model::disk::Ready;
 use fsage_model::disk::call::{Answer, Refusal};
 use serde_json::Value;
 
-const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
+const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and optionally a network
 block device.
 
 Usage: fsage-disk up --directory DIR --size BYTES|--partition SIZE --medium MEDIUM [OPTION …]
@@ -28,7 +28,7 @@ Usage: fsage-disk up --directory DIR --size BYTES|--partition SIZE --medium MEDI
 Options of up:
   --size BYTES           size of the disk, up to 16 TiB
   --partition SIZE[@AT]  instead: a partition of the drive; repeated for each. They follow one another in the file, and
-                         lie at outer, inner or an offset of the drive, or behind the one before
+                         lie at outer, inner or an offset of the drive, or after the previous one
   --drives N             how many equal drives follow one another in the file, each with its part of --size (default 1)
   --fast-size BYTES, --fast-medium MEDIUM   one more drive at their end, with this part of --size
   --medium MEDIUM        a preset's name, or a medium in JSON
@@ -36,7 +36,7 @@ Options of up:
   --time model|real      whether answers take the medium's time (default model)
   --cpu ignored|serial   whether CPU time that a load takes passes on the disk's clock, in model time (default ignored)
   --log on|off           whether every request is logged from the beginning (default off)
-  --faults JSON          what goes wrong from the beginning
+  --faults JSON          faults to inject from the beginning
   --export fuse|ublk     a file in a mount (default), or /dev/ublkbN where the kernel has ublk_drv; ublk needs a build
                          with `--features ublk`, which no driver has tried
   --transport automatic|device   of fuse: io_uring where the kernel has it, or always /dev/fuse

@@ -68,7 +68,7 @@ pub enum NbdError {
         source: io::Error,
     },
     /// Something is there that is no socket.
-    #[error("{} is there and is no socket", path.display())]
+    #[error("{} exists and is not a socket", path.display())]
     Taken {
         /// The place.
         path: PathBuf,

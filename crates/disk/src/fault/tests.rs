@@ -354,8 +354,8 @@ fn rules_that_make_no_sense_are_refused() {
         error.to_string()
     };
     assert_eq!(refused(RuleSpec::default()), "bit_rot 1 says neither where nor how often it strikes");
-    assert_eq!(refused(rate(1.5)), "bit_rot 1 has the rate 1.5, which is no probability");
-    assert!(refused(rate(f64::NAN)).ends_with("which is no probability"));
+    assert_eq!(refused(rate(1.5)), "bit_rot 1 has the rate 1.5, which is not a probability");
+    assert!(refused(rate(f64::NAN)).ends_with("which is not a probability"));
     for rule in [region(SIZE, 1), region(0, SIZE + 1), region(0, 0), region(u64::MAX, 2)] {
         assert!(refused(rule).ends_with("the disk has 262144 bytes"));
     }

@@ -61,7 +61,7 @@ pub enum LogError {
         known: u64,
     },
     /// The file ends too early.
-    #[error("it is cut off: {place} is incomplete")]
+    #[error("it is truncated: {place} is incomplete")]
     Truncated {
         /// What is missing or incomplete.
         place: LogPosition,

@@ -66,7 +66,7 @@ pub enum PriceError {
         recorded_turns: bool,
     },
     /// A time that no disk has.
-    #[error("entry {number} was served at {time_ns} ns, which is no disk's time")]
+    #[error("entry {number} was served at {time_ns} ns, which is not a time of the disk")]
     Time {
         /// The entry.
         number: u64,

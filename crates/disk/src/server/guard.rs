@@ -3,17 +3,17 @@
 use std::fs;
 use std::io;
 
+use fsage_sys::memory_group::{Limited, limit_of_self};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::configure_io_flusher_behavior;
-
-use super::memory_group::{Limited, limit_of_self};
 
 /// Why the server refuses to run.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    /// See [`super::limit_of_self`].
+    /// When the group is full the kernel makes its members wait until dirty pages are written back. Pages that are
+    /// dirty on the server's own disk can only be written by the server: it would wait for itself, and the load with it.
     #[error(
-        "this process is in the control group {}, whose {} is {} bytes: when it is full, the server would wait for itself",
+        "this process is in the control group {}, whose {} is {} bytes: when it is full, the server would deadlock",
         .0.group.display(), .0.file, .0.bytes
     )]
     MemoryLimit(Limited),

@@ -24,7 +24,7 @@ pub enum MachineError {
         block_bytes: u32,
     },
     /// A part of a block would be left over.
-    #[error("a size of {size_bytes} bytes is no multiple of the block size {block_bytes}")]
+    #[error("a size of {size_bytes} bytes is not a multiple of the block size {block_bytes}")]
     Size {
         /// The size asked for.
         size_bytes: u64,

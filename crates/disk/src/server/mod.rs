@@ -15,7 +15,7 @@
 //!
 //! **No process may ever hang on it.** The server must not wait for memory that the kernel wants to free by
 //! writing to this very disk: it is locked in memory, says so to the kernel where it may, and refuses to run
-//! in a control group with a memory limit ([`limit_of_self`]). A watchdog ends the FUSE connection when the
+//! in a control group with a memory limit ([`fsage_sys::memory_group`]). A watchdog ends the FUSE connection when the
 //! loop is stuck (of ublk, the process); the kernel ends it when the process dies. What a killed server
 //! leaves (a dead mount, its files) [`client::clean`] removes.
 
@@ -25,7 +25,6 @@ mod exported;
 mod guard;
 mod log_save;
 mod machine;
-mod memory_group;
 mod obey;
 mod place;
 mod run;
@@ -35,7 +34,6 @@ mod watchdog;
 pub use error::ServerError;
 pub use guard::GuardError;
 pub use machine::MachineError;
-pub use memory_group::{Limited, limit_of_self};
 pub use place::{ServerDirectory, is_alive};
 pub use run::run;
 pub use settings::{Export, FastDrive, MarkError, PackAbove, Settings};

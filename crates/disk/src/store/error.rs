@@ -12,7 +12,7 @@ pub enum StoreError {
     #[error("no memory for the disk's contents")]
     Memory(#[source] fsage_sys::Error),
     /// The limit of memory is reached and nothing can be spilled.
-    #[error("the disk's contents reached their limit of memory")]
+    #[error("the disk's contents reached their memory limit")]
     Full,
     /// The spill file does not do what it should.
     #[error("cannot {what} the spill file {path:?}")]

@@ -12,8 +12,8 @@ use crate::disk::{VirtualDisk, lead};
 use crate::geometry;
 use crate::host::process::{self, Identity};
 use crate::host::{
-    HostError, activity, block, cache, disk, facts, file, held, layer, loopback, mount, processor, setting,
-    split, tool,
+    HostError, activity, block, cache, disk, facts, file, held, layer, loopback, memory_group, mount,
+    processor, setting, split, tool,
 };
 use crate::load::LoadSink as _;
 use crate::{settle, timed_read, wear};
@@ -78,6 +78,8 @@ handlers! { task:
     RemoveFile { file } => file::remove(&file)?;
     MakeDirectory { directory } => file::make_directory(&directory)?;
     RemoveMade { path, directory, made } => file::remove_made(&path, directory, &made)?;
+    MemoryGroupPlace { name } => memory_group::place(&name)?;
+    RemoveMemoryGroup { path } => memory_group::remove(&path)?;
     DropCaches => cache::drop_caches()?;
     Forget { directory } => cache::forget(&directory, &task.agent.held)?;
     Sync { directory } => cache::sync(&directory)?;

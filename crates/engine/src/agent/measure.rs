@@ -18,9 +18,10 @@ handlers! { task:
         let order = measure::Order { measure, directory, device, seed, trace_instance, mark, extra };
         task.agent.with_control(|control| measure::run(&order, &task.agent.held, control, &mut sink))?
     };
-    RunFio { argv, timeout_ms, round_ms, steady_from, device } => {
+    RunFio { argv, timeout_ms, round_ms, steady_from, device, memory } => {
         let mut progress = |event: Event| task.agent.send_event(task.id, &event);
-        let order = fio::Order { argv, limit: Duration::from_millis(timeout_ms), round_ms, steady_from, device };
+        let limit = Duration::from_millis(timeout_ms);
+        let order = fio::Order { argv, limit, round_ms, steady_from, device, memory };
         let children = &task.agent.children;
         task.agent.with_control(|control| {
             task.agent.held.used(&order.device, |_| fio::run(&order, children, control, &mut progress))

@@ -122,11 +122,9 @@ fn request(frame: &Frame) -> Result<Request, Failure> {
         kind: FailureKind::Usage,
     };
     if frame.kind != FrameKind::Request {
-        return Err(senseless(format!("a {:?} frame is no request", frame.kind)));
+        return Err(senseless(format!("a {:?} frame is not a request", frame.kind)));
     }
-    frame.json().map_err(|error| {
-        senseless(format!("a request that is not understood: {}", crate::host::chain(&error)))
-    })
+    frame.json().map_err(|error| senseless(format!("an invalid request: {}", crate::host::chain(&error))))
 }
 
 /// Whether pause, resume and stop act on it.

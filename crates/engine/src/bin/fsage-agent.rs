@@ -13,12 +13,12 @@ use fsage_engine::agent;
 
 const HELP: &str = "\
 fsage-agent works beside the file system under test. `fsage` starts it and speaks with it over its
-standard input and output; there is nothing for people to type.
+standard input and output; it is not for interactive use.
 
 Usage: fsage-agent [--version | --help]
 
 It needs root to attach loop devices, mount, and change settings. It ends when its input ends.
-Exit codes: 0 its input ended, 1 what it read was not for it, 2 wrong use.";
+Exit codes: 0 its input ended, 1 invalid input, 2 wrong use.";
 
 fn main() -> ExitCode {
     fsage_sys::process::keep_absolute_path();

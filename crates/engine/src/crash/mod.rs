@@ -135,12 +135,12 @@ impl From<CrashError> for Failure {
                 FailureKind::Failed,
             ),
             CrashError::Load { .. } => (
-                "no power was cut yet: the load has to end with status 0 by itself".to_owned(),
+                "no power was cut yet: the load has to exit with status 0".to_owned(),
                 None,
                 FailureKind::Failed,
             ),
             CrashError::Script { .. } => (
-                "every operation of a script has to succeed on what those before it left".to_owned(),
+                "every operation of a script has to succeed after those before it".to_owned(),
                 None,
                 FailureKind::Usage,
             ),

@@ -38,9 +38,9 @@ pub fn generate(script: &CrashScript, seed: u64) -> Result<Generated, String> {
 
 /// Why an operation cannot be done on a tree.
 fn obstacle(tree: &Tree, operation: &CrashOperation) -> Option<String> {
-    let no_file = |path: &str| tree.file(path).is_none().then(|| format!("{path} is no file"));
+    let no_file = |path: &str| tree.file(path).is_none().then(|| format!("{path} is not a file"));
     let not_free = |path: &str| {
-        let is_taken = tree.names.contains_key(path).then(|| format!("{path} is there already"));
+        let is_taken = tree.names.contains_key(path).then(|| format!("{path} already exists"));
         is_taken.or_else(|| no_parent(tree, path))
     };
     match operation {
@@ -74,7 +74,7 @@ fn obstacle(tree: &Tree, operation: &CrashOperation) -> Option<String> {
         | CrashOperation::WriteOut { path } => no_file(path),
         CrashOperation::Rmdir { path } => {
             let is_empty = tree.names.get(path) == Some(&Node::Directory) && !has_names(tree, path);
-            (!is_empty).then(|| format!("{path} is no empty directory"))
+            (!is_empty).then(|| format!("{path} is not an empty directory"))
         }
         CrashOperation::FsyncDirectory { path } => no_directory(tree, path),
         CrashOperation::Sync => None,
@@ -83,7 +83,7 @@ fn obstacle(tree: &Tree, operation: &CrashOperation) -> Option<String> {
 
 fn no_directory(tree: &Tree, path: &str) -> Option<String> {
     let is_directory = path.is_empty() || tree.names.get(path) == Some(&Node::Directory);
-    (!is_directory).then(|| format!("{path} is no directory"))
+    (!is_directory).then(|| format!("{path} is not a directory"))
 }
 
 fn no_parent(tree: &Tree, path: &str) -> Option<String> {
@@ -96,7 +96,7 @@ fn has_names(tree: &Tree, directory: &str) -> bool {
 }
 
 fn not_whole(bytes: u64) -> Option<String> {
-    (!bytes.is_multiple_of(BLOCK)).then(|| format!("{bytes} is no multiple of {BLOCK}"))
+    (!bytes.is_multiple_of(BLOCK)).then(|| format!("{bytes} is not a multiple of {BLOCK}"))
 }
 
 fn out_of_range(offset: u64, length: u64) -> String {
@@ -172,14 +172,14 @@ mod tests {
             assert!(error.contains(why), "{operation}: {error}");
         };
         for (operation, why) in [
-            ("create a", "there already"),
-            ("mkdir one", "there already"),
-            ("link-unnamed a 0+1", "there already"),
+            ("create a", "already exists"),
+            ("mkdir one", "already exists"),
+            ("link-unnamed a 0+1", "already exists"),
             ("link-unnamed d 0+0", "not within"),
-            ("create two/a", "two is no directory"),
-            ("create a/b", "a is no directory"),
-            ("write d 0+1", "no file"),
-            ("write one 0+1", "no file"),
+            ("create two/a", "two is not a directory"),
+            ("create a/b", "a is not a directory"),
+            ("write d 0+1", "not a file"),
+            ("write one 0+1", "not a file"),
             ("write a 1+8191", "multiple"),
             ("write a 0+100", "multiple"),
             ("write a 0+0", "not within"),
@@ -194,18 +194,18 @@ mod tests {
             ("rename b c", "cannot be replaced"),
             ("rename one one/two", "cannot be replaced"),
             ("rename one a", "cannot be replaced"),
-            ("rename a two/a", "no directory"),
-            ("exchange a one", "no file"),
-            ("link one d", "no file"),
-            ("link a b", "there already"),
-            ("unlink one", "no file"),
-            ("rmdir one", "no empty directory"),
-            ("rmdir a", "no empty directory"),
-            ("setxattr one", "no file"),
-            ("removexattr d", "no file"),
+            ("rename a two/a", "not a directory"),
+            ("exchange a one", "not a file"),
+            ("link one d", "not a file"),
+            ("link a b", "already exists"),
+            ("unlink one", "not a file"),
+            ("rmdir one", "not an empty directory"),
+            ("rmdir a", "not an empty directory"),
+            ("setxattr one", "not a file"),
+            ("removexattr d", "not a file"),
             ("removexattr a", "no extended attribute"),
-            ("fsync one", "no file"),
-            ("fsync a/", "no directory"),
+            ("fsync one", "not a file"),
+            ("fsync a/", "not a directory"),
         ] {
             refused(operation, why);
         }

@@ -23,7 +23,7 @@ pub enum ControlError {
         source: std::io::Error,
     },
     /// What came back is not what it must be.
-    #[error("the disk at {} gave an answer that is not understood", socket.display())]
+    #[error("the disk at {} sent an invalid answer", socket.display())]
     Answer {
         /// The socket.
         socket: PathBuf,
@@ -46,7 +46,7 @@ impl ControlError {
     pub fn hint(&self) -> String {
         match self {
             Self::Silent { .. } => {
-                "is it still up? `fsage disk ls` tells; `fsage clean` removes a dead one".to_owned()
+                "check with `fsage disk ls` whether it is up; `fsage clean` removes a dead one".to_owned()
             }
             Self::Answer { .. } => "fsage-agent and fsage-disk must be of the same version".to_owned(),
             Self::Refused { hint, .. } => hint.clone(),

@@ -55,9 +55,7 @@ pub fn read_boundaries(
     .map_err(|error| senseless(format!("{}: {error}", opened.path.display())))?;
     if spec.align_bytes.iter().any(|align| !checked.align_bytes.contains(align)) {
         let path = opened.path.display();
-        return Err(senseless(format!(
-            "{path} has not enough boundaries of an alignment that was asked for"
-        )));
+        return Err(senseless(format!("{path} has too few boundaries of a requested alignment")));
     }
     let clock = VirtualDisk::of_device(&opened.path).map_or(Ok(Clock::Host), |disk| Clock::of(&disk));
     let clock = clock.map_err(|error| senseless(format!("{}: {error}", opened.path.display())))?;

@@ -32,7 +32,7 @@ impl Opened {
     pub fn new(device: &Path, flags: OFlags) -> Result<Self, HostError> {
         let opened = Self::any(device, flags)?;
         if opened.is_file {
-            return Err(opened.senseless("is no block device"));
+            return Err(opened.senseless("is not a block device"));
         }
         Ok(opened)
     }
@@ -49,7 +49,7 @@ impl Opened {
         let number = if is_file { metadata.dev() } else { metadata.rdev() };
         let opened = Self { path, file, is_file, number };
         if !is_file && !is_device {
-            return Err(opened.senseless("is no block device"));
+            return Err(opened.senseless("is not a block device"));
         }
         if is_file && metadata.blocks().saturating_mul(BLOCK_BYTES) < metadata.len() {
             return Err(opened.senseless("is a file with holes, which are read from no device"));

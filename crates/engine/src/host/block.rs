@@ -18,7 +18,7 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
     let path = device.canonicalize().map_err(HostError::file("find device", device))?;
     let metadata = path.metadata().map_err(HostError::file("inspect", &path))?;
     if !metadata.file_type().is_block_device() {
-        return Err(HostError::Senseless { what: format!("{} is no block device", path.display()) });
+        return Err(HostError::Senseless { what: format!("{} is not a block device", path.display()) });
     }
     let file = File::open(&path).map_err(HostError::file("open", &path))?;
     let what = || format!("ask {} about itself", path.display());
@@ -118,7 +118,7 @@ pub fn users(path: &Path) -> Result<Vec<String>, HostError> {
     let path = path.canonicalize().map_err(HostError::file("find", path))?;
     let metadata = std::fs::metadata(&path).map_err(HostError::file("stat", &path))?;
     if !metadata.file_type().is_block_device() {
-        return Err(HostError::Senseless { what: format!("{} is no block device", path.display()) });
+        return Err(HostError::Senseless { what: format!("{} is not a block device", path.display()) });
     }
     let sysfs = Sysfs::of(metadata.rdev());
     let parts = sysfs.partitions();
@@ -130,7 +130,7 @@ pub fn users(path: &Path) -> Result<Vec<String>, HostError> {
         users.push("swap".to_owned());
     }
     if users.is_empty() && !opens_exclusively(&path) {
-        users.push("claimed by someone who cannot be seen from here".to_owned());
+        users.push("claimed by a holder that is not visible from here".to_owned());
     }
     Ok(users)
 }

@@ -32,7 +32,7 @@ pub enum HostError {
         source: std::io::Error,
     },
     /// The file of a volume cannot have all of its blocks.
-    #[error("cannot give {} all of its {}", path.display(), Bytes(*size_bytes))]
+    #[error("cannot allocate all of {} ({})", path.display(), Bytes(*size_bytes))]
     NoRoom {
         /// The file.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum HostError {
         users: String,
     },
     /// Others could reach what is about to be mounted.
-    #[error("nothing is mounted in {}, which others may enter or which is not this user's", folder.display())]
+    #[error("refusing to mount in {}: others may enter it, or it is not this user's", folder.display())]
     Exposed {
         /// The folder of the mount point.
         folder: PathBuf,
@@ -115,7 +115,7 @@ pub enum HostError {
         other: PathBuf,
     },
     /// Something is not what was taken under this name.
-    #[error("{} is not what it was: {what}", device.display())]
+    #[error("{} has changed: {what}", device.display())]
     Replaced {
         /// The device or mount point.
         device: PathBuf,
@@ -123,13 +123,13 @@ pub enum HostError {
         what: String,
     },
     /// A device that is written to without having been taken.
-    #[error("{} was not taken for this", device.display())]
+    #[error("{} is not held for this", device.display())]
     NotHeld {
         /// The device.
         device: PathBuf,
     },
     /// A device that can have no partitions.
-    #[error("the kernel makes no partitions of {}", device.display())]
+    #[error("the kernel creates no partitions on {}", device.display())]
     NoPartitions {
         /// The device.
         device: PathBuf,
@@ -183,7 +183,7 @@ pub enum HostError {
         device: PathBuf,
     },
     /// A file system that was unmounted for a moment could not be mounted again.
-    #[error("{} was unmounted to forget what is in memory, and cannot be mounted at {} again", device.display(), point.display())]
+    #[error("{} was unmounted to drop its caches, and cannot be mounted at {} again", device.display(), point.display())]
     Unmounted {
         /// The device, which has all that was written.
         device: PathBuf,
@@ -191,6 +191,12 @@ pub enum HostError {
         point: PathBuf,
         /// Why not.
         source: Box<Self>,
+    },
+    /// No control group can limit memory here.
+    #[error("memory cannot be limited here: {why}")]
+    NoMemoryGroup {
+        /// Why not.
+        why: String,
     },
     /// The agent is ending and starts nothing any more.
     #[error("the agent is ending")]
@@ -236,7 +242,7 @@ impl HostError {
     pub fn kind(&self) -> FailureKind {
         let denied = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
         match self {
-            Self::NoProgram { .. } => FailureKind::Missing,
+            Self::NoProgram { .. } | Self::NoMemoryGroup { .. } => FailureKind::Missing,
             Self::File { source, .. } if ForeignFolder::is(source) => FailureKind::Usage,
             Self::File { source, .. } | Self::Start { source, .. } if denied(source) => FailureKind::Missing,
             Self::Kernel { source, .. } => match rustix::io::Errno::from_raw_os_error(source.errno()) {
@@ -267,7 +273,7 @@ impl HostError {
             }
             Self::NoProgram { program } => package_of(program).map_or_else(
                 || "`fsage doctor` names the package that has it".to_owned(),
-                |package| format!("install the package {package} (`fsage doctor` lists all that are of use)"),
+                |package| format!("install the package {package} (`fsage doctor` lists all useful packages)"),
             ),
             Self::Kernel { source, .. } => source.hint().unwrap_or_default(),
             Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
@@ -305,10 +311,10 @@ impl HostError {
                 "name a whole disk; a device of device-mapper has no partitions".to_owned()
             }
             Self::Partitioned { device, .. } => {
-                format!("nothing was written; `wipefs -a {}` removes the table, if what it has can be lost", device.display())
+                format!("nothing was written; `wipefs -a {}` removes the table, if its contents can be lost", device.display())
             }
             Self::NotShown { device } => {
-                format!("`partx --update {}` tells the kernel of them, or a reboot", device.display())
+                format!("run `partx --update {}` or reboot, so that the kernel reads them", device.display())
             }
             Self::Unmounted { device, point, source } => {
                 let cause = source.hint();
@@ -319,6 +325,11 @@ impl HostError {
                     device.display(),
                     point.display()
                 )
+            }
+            Self::NoMemoryGroup { .. } => {
+                "mount control groups with the memory controller, as systemd does; in a container, let it have the controller \
+                 (version 2: `echo +memory >cgroup.subtree_control` in the group named); or leave out `memory`"
+                    .to_owned()
             }
             Self::Unkillable { .. } => "check dmesg: a device may not answer".to_owned(),
             _ => String::new(),

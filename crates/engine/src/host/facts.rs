@@ -8,7 +8,7 @@ use fsage_model::protocol::HostFacts;
 
 use super::program::PROGRAMS;
 use super::tool::{self, Children};
-use super::{mount, read_trimmed};
+use super::{memory_group, read_trimmed};
 
 /// Time a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(5);
@@ -137,11 +137,6 @@ fn features(kernel: &str) -> BTreeMap<String, String> {
     found
 }
 
-fn mounted(file_system: &str) -> String {
-    let entry = mount::table().into_iter().find(|entry| entry.file_system == file_system);
-    entry.map(|entry| entry.point.display().to_string()).unwrap_or_default()
-}
-
 fn io_uring() -> String {
     match read_trimmed("/proc/sys/kernel/io_uring_disabled").as_str() {
         "0" => "enabled".to_owned(),
@@ -153,12 +148,9 @@ fn io_uring() -> String {
 }
 
 fn cgroup() -> String {
-    let point = mounted("cgroup2");
-    if point.is_empty() {
-        return String::new();
-    }
-    let controllers = read_trimmed(Path::new(&point).join("cgroup.controllers"));
-    format!("v2 at {point}: {controllers}")
+    let Some(hierarchy) = memory_group::usable() else { return String::new() };
+    let version = if hierarchy.unified { 2 } else { 1 };
+    format!("memory controller, version {version}, at {}", hierarchy.point.display())
 }
 
 /// Every I/O scheduler that some block device can have.

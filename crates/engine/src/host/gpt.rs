@@ -55,7 +55,7 @@ pub enum GptError {
         number: usize,
     },
     /// One does not end at a whole MiB.
-    #[error("partition {number} would have {bytes} bytes, which is no multiple of 1 MiB")]
+    #[error("partition {number} would have {bytes} bytes, which is not a multiple of 1 MiB")]
     Unaligned {
         /// Its number, from 1.
         number: usize,

@@ -32,7 +32,7 @@ pub fn end(
     device: LayerDevice,
 ) -> Result<(), HostError> {
     if !is_name(name) {
-        return Err(HostError::Senseless { what: format!("`{name}` is no layer of fsage's") });
+        return Err(HostError::Senseless { what: format!("`{name}` is not a layer of fsage's") });
     }
     match device {
         LayerDevice::Mapped => {

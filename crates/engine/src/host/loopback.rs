@@ -284,7 +284,7 @@ mod tests {
         let full = io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error());
         let error = HostError::no_room(Path::new("/store/t.volume"), 5 << 30)(full);
         assert_eq!(error.kind(), fsage_model::protocol::FailureKind::Missing);
-        assert_eq!(error.to_string(), "cannot give /store/t.volume all of its 5GiB");
+        assert_eq!(error.to_string(), "cannot allocate all of /store/t.volume (5GiB)");
         assert!(error.hint().contains("volume.size"), "{}", error.hint());
         // What is no lack of room is not called one.
         let broken = io::Error::from_raw_os_error(Errno::IO.raw_os_error());

@@ -14,6 +14,7 @@ pub mod held;
 pub mod identifier;
 pub mod layer;
 pub mod loopback;
+pub mod memory_group;
 pub mod mount;
 mod partition;
 pub mod process;

@@ -243,7 +243,7 @@ pub(super) fn point_in(folder: BorrowedFd<'_>, name: &OsStr, point: &Path) -> Re
 
 fn split(point: &Path) -> Result<(&Path, &OsStr), HostError> {
     let parts = point.parent().zip(point.file_name());
-    parts.ok_or_else(|| HostError::Senseless { what: format!("{} is no mount point", point.display()) })
+    parts.ok_or_else(|| HostError::Senseless { what: format!("{} is not a mount point", point.display()) })
 }
 
 /// Unmounts whatever is mounted at `point`, however often; waits some seconds while it is busy.

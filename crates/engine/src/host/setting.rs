@@ -44,7 +44,7 @@ fn checked(path: &Path) -> Result<PathBuf, HostError> {
     if path.starts_with("/sys") || path.starts_with("/proc/sys") {
         return Ok(path);
     }
-    Err(HostError::Senseless { what: format!("{} is no setting of the kernel", path.display()) })
+    Err(HostError::Senseless { what: format!("{} is not a kernel setting", path.display()) })
 }
 
 fn read(path: &Path) -> Result<String, HostError> {

@@ -262,7 +262,7 @@ mod tests {
             ..BlockFacts::default()
         };
         let error = plan(&facts, &[MIB]).unwrap_err();
-        assert_eq!(error.to_string(), "the kernel makes no partitions of /dev/sdz1");
+        assert_eq!(error.to_string(), "the kernel creates no partitions on /dev/sdz1");
         assert_eq!(error.kind(), fsage_model::protocol::FailureKind::Usage);
         let whole = BlockFacts { path: "/dev/sdz".into(), ..facts };
         assert_eq!(plan(&whole, &[MIB]).unwrap(), [Extent { start_bytes: MIB, size_bytes: MIB }]);

@@ -23,7 +23,7 @@ pub enum ImageError {
         source: io::Error,
     },
     /// The image would come into the file system that is frozen for it.
-    #[error("{} is in the file system at {}, which is frozen: writing it would wait for ever", path.display(), point.display())]
+    #[error("{} is in the file system at {}, which is frozen: writing it would block forever", path.display(), point.display())]
     Inside {
         /// The image.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum ImageError {
         point: PathBuf,
     },
     /// Something that is no image is where the image would come.
-    #[error("{} is there and would be lost: {what}", path.display())]
+    #[error("{} exists and would be lost: {what}", path.display())]
     Place {
         /// What is there.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum ImageError {
         what: &'static str,
     },
     /// The file is no image.
-    #[error("{} is no image: {what}", path.display())]
+    #[error("{} is not an image: {what}", path.display())]
     NotAnImage {
         /// The file.
         path: PathBuf,
@@ -125,7 +125,8 @@ impl ImageError {
         match self {
             Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
             Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-                "name an ordinary file itself, not a link to it; it may have no second name".to_owned()
+                "name an ordinary file itself, not a link to it; it must not have a second hard link"
+                    .to_owned()
             }
             Self::File { source, .. } if Unfit::hint(source).is_some() => {
                 Unfit::hint(source).unwrap_or_default().to_owned()
@@ -145,7 +146,7 @@ impl ImageError {
                 "use the version of fsage that wrote it, or save the volume again".to_owned()
             }
             Self::Damaged { .. } => {
-                "nothing of it can be trusted: take another copy, or save the volume again".to_owned()
+                "none of it can be trusted: use another copy, or save the volume again".to_owned()
             }
             Self::Mounted { point, .. } => format!(
                 "unmount it (`umount {point}`), or freeze it (`fsfreeze -f {point}`) and save with `--frozen {point}`",

@@ -104,10 +104,10 @@ impl Frame {
         let (start, payload) = bytes.split_at_checked(FRAME_BYTES).ok_or("it is cut short")?;
         let u32_at = |at| le32(start, at).ok_or("it is cut short");
         if start[..4] != CHUNK_MAGIC {
-            return Err("it does not begin like a chunk");
+            return Err("it has no chunk header");
         }
         if Self::check(start, payload)[..] != start[48..64] {
-            return Err("its check does not agree");
+            return Err("its checksum does not match");
         }
         let frame = Self {
             stored_bytes: u32_at(4)?,
@@ -118,7 +118,7 @@ impl Frame {
             content: start[32..48].try_into().map_err(|_| "it is cut short")?,
         };
         if u64::from(frame.stored_bytes) != as_u64(payload.len()) {
-            return Err("its length does not agree");
+            return Err("its length does not match");
         }
         Ok((frame, payload))
     }
@@ -203,10 +203,10 @@ impl Footer {
             return Err(SHORT);
         }
         if bytes[..8] != END_MAGIC {
-            return Err("it is not there: the image was cut, or never finished");
+            return Err("it is missing: the image is truncated or was never finished");
         }
         if Self::check(bytes, header_hash)[..] != bytes[64..96] {
-            return Err("its hash does not agree");
+            return Err("its hash does not match");
         }
         Ok(Self {
             index_offset: le64(bytes, 8).ok_or(SHORT)?,

@@ -25,7 +25,7 @@ pub fn check_place(file: &Path, volume: &Path) -> Result<(), ImageError> {
     };
     let taken = |what| Err(ImageError::Place { path: file.to_owned(), what });
     if !found.file_type().is_file() {
-        return taken("it is no ordinary file");
+        return taken("it is not an ordinary file");
     }
     let own = fs::metadata(volume).map_err(ImageError::file("find", volume))?;
     if (own.dev(), own.ino()) == (found.dev(), found.ino()) {
@@ -42,7 +42,7 @@ pub fn check_place(file: &Path, volume: &Path) -> Result<(), ImageError> {
     }
     let mut content = content.take(8);
     content.read_to_end(&mut start).map_err(ImageError::file("read", file))?;
-    if start.is_empty() || start == MAGIC { Ok(()) } else { taken("it is no image") }
+    if start.is_empty() || start == MAGIC { Ok(()) } else { taken("it is not an image") }
 }
 
 /// Whether an image of the frozen file system at `point` can be written to `file`: not into itself, where the
@@ -109,7 +109,7 @@ mod tests {
         }
         for content in [&b"f"[..], b"fsageIM", b"fsageIMg", b"\0fsageIMG", &[0; 4096]] {
             fs::write(&file, content).unwrap();
-            assert_eq!(refused(&file, &volume), "it is no image");
+            assert_eq!(refused(&file, &volume), "it is not an image");
         }
         assert_eq!(refused(&volume, &volume), "it is the volume itself");
         let other = folder.path().join("other");
@@ -118,7 +118,7 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("nothing", &link).unwrap();
         for special in [&link, Path::new("/dev/null"), folder.path()] {
-            assert_eq!(refused(special, &volume), "it is no ordinary file");
+            assert_eq!(refused(special, &volume), "it is not an ordinary file");
         }
     }
 }

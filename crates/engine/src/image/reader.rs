@@ -49,7 +49,7 @@ impl Image {
         let bytes = file.metadata().map_err(error())?.len();
         let (header, header_hash, header_bytes) = read_header(path, &file, bytes)?;
         let damaged = |part: &str, what| damaged(path, part, what);
-        let short = || damaged("footer", "it is not there: the image was cut, or never finished");
+        let short = || damaged("footer", "it is missing: the image is truncated or was never finished");
         let footer_at = bytes.checked_sub(as_u64(FOOTER_BYTES)).filter(|at| *at >= header_bytes);
         let footer_at = footer_at.ok_or_else(short)?;
         let mut footer = [0; FOOTER_BYTES];
@@ -83,12 +83,12 @@ impl Image {
         file.read_exact_at(&mut totals, at).map_err(error())?;
         hasher.update(&totals);
         if hasher.finalize().as_bytes() != &footer.index_hash {
-            return Err(damaged("index", "its hash does not agree"));
+            return Err(damaged("index", "its hash does not match"));
         }
         let totals: Totals =
             serde_json::from_slice(&totals).map_err(|_| damaged("index", "its totals are invalid"))?;
         if totals.used_blocks > header.volume_blocks() || !totals.add_up() {
-            return Err(damaged("index", "its totals are those of no volume of its size"));
+            return Err(damaged("index", "its totals do not fit a volume of its size"));
         }
         Ok(Self { path: path.to_owned(), file, header, header_hash, totals, entries, bytes })
     }
@@ -161,7 +161,7 @@ impl Image {
             return Err(damaged("it has another number of blocks than it says"));
         }
         if encode::content(&room.chunk.stretch, frame.first_block, &room.chunk.runs) != frame.content {
-            return Err(damaged("its blocks do not agree with their hash"));
+            return Err(damaged("its blocks do not match their hash"));
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ fn read_header(path: &Path, file: &File, bytes: u64) -> Result<(Header, [u8; HAS
     let (said, stored) = all.split_at(HEADER_START + length);
     let hash = *blake3::hash(said).as_bytes();
     if hash[..] != *stored {
-        return Err(damaged(path, "header", "its hash does not agree"));
+        return Err(damaged(path, "header", "its hash does not match"));
     }
     // After the hash, so that a flipped bit is not taken for another version.
     if version != VERSION {

@@ -118,7 +118,7 @@ fn check_mounts(options: &SaveOptions) -> Result<(), ImageError> {
     };
     let source = entry.source.file_name().map(|name| Path::new("/sys/block").join(name));
     let facts = source.filter(|folder| folder.join("loop").exists());
-    let Some(folder) = facts else { return wrong(point, "what is mounted there is no loop device") };
+    let Some(folder) = facts else { return wrong(point, "what is mounted there is not a loop device") };
     if read_trimmed(folder.join("loop/backing_file")) != device.display().to_string() {
         wrong(point, "what is mounted there is another volume")
     } else if read_trimmed(folder.join("ro")) != "1" {

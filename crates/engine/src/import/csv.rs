@@ -131,7 +131,7 @@ impl Row<'_> {
             "overwrite" => Box::new(|mapper, file| mapper.overwrite(file)),
             "fsync" => Box::new(|mapper, file| mapper.sync(file, false)),
             "fdatasync" => Box::new(|mapper, file| mapper.sync(file, true)),
-            other => return Err(format!("`{other}` is no operation")),
+            other => return Err(format!("`{other}` is not an operation")),
         };
         let path = self.path;
         mapper.try_do(|mapper| match mapper.open(path, OpenFlags::default())? {
@@ -153,7 +153,7 @@ fn absolute_bytes(path: &[u8]) -> Vec<u8> {
 
 /// Nanoseconds of a decimal number of seconds.
 fn nanoseconds(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no time in seconds");
+    let wrong = || format!("`{text}` is not a time in seconds");
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || !digits(whole) || !digits(part) {
@@ -170,7 +170,7 @@ fn number(text: &str, column: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| format!("{column} `{text}` is no whole number"))
+    text.parse().map(Some).map_err(|_| format!("{column} `{text}` is not a whole number"))
 }
 
 /// The fields of a line.

@@ -35,7 +35,7 @@ pub enum ImportError {
         what: String,
     },
     /// The last line has no end: the program was killed, or the file is incomplete.
-    #[error("{}, line {line}: the last line is cut off", path.display())]
+    #[error("{}, line {line}: the last line is truncated", path.display())]
     CutOff {
         /// The file.
         path: PathBuf,

@@ -34,12 +34,12 @@ impl Iolog {
         }
         let rest = if version == 3 {
             let (time, rest) = line.split_once(' ').ok_or("no time before a file")?;
-            self.now_us = time.parse().map_err(|_| format!("`{time}` is no time in microseconds"))?;
+            self.now_us = time.parse().map_err(|_| format!("`{time}` is not a time in microseconds"))?;
             rest
         } else {
             line
         };
-        let start_ns = self.now_us.checked_mul(1000).ok_or("a time beyond all bounds")?;
+        let start_ns = self.now_us.checked_mul(1000).ok_or("a time out of range")?;
         mapper.at(start_ns, 0);
         self.action(rest, mapper)
     }
@@ -53,7 +53,7 @@ impl Iolog {
             }
             return Ok(());
         }
-        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number"));
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
         let length = number(last)?;
         let (before, offset) = before.rsplit_once(' ').ok_or("no offset")?;
         let offset = number(offset)?;
@@ -64,7 +64,7 @@ impl Iolog {
             return Ok(());
         }
         if !matches!(action, "read" | "write" | "sync" | "datasync" | "trim") {
-            return Err(format!("`{action}` is no action of an iolog"));
+            return Err(format!("`{action}` is not an iolog action"));
         }
         mapper.try_do(|mapper| {
             let Target::File(file) = mapper.open(&path, OpenFlags::default())? else {

@@ -24,7 +24,7 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// The kernel did not give the map.
-    #[error("no map of {path:?}")]
+    #[error("cannot map {path:?}")]
     Map {
         /// Any directory of the file system.
         path: PathBuf,

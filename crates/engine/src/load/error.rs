@@ -38,7 +38,7 @@ pub enum LoadError {
         what: &'static str,
     },
     /// Something else has the name of a thread's directory.
-    #[error("{} is there already and is no directory but a file or a symbolic link", path.display())]
+    #[error("{} exists and is not a directory but a file or a symbolic link", path.display())]
     Taken {
         /// The thread's directory.
         path: PathBuf,

@@ -46,9 +46,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         && !stop.full
         && !spec.workload.ends()
     {
-        return wrong(
-            "stop says nothing: give at least one of operations, bytes, seconds, full, age".to_owned(),
-        );
+        return wrong("stop is empty: give at least one of operations, bytes, seconds, full, age".to_owned());
     }
     if stop.seconds.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
         return wrong("stop.seconds must be above 0".to_owned());

@@ -48,7 +48,7 @@ pub enum MeasureError {
         what: &'static str,
     },
     /// Something of this name is there already.
-    #[error("{} is there already", path.display())]
+    #[error("{} already exists", path.display())]
     Leftover {
         /// The path.
         path: PathBuf,
@@ -72,7 +72,7 @@ pub enum MeasureError {
     #[error(transparent)]
     Disk(#[from] ControlError),
     /// Block requests cannot be traced for a reason that is a mistake of the caller.
-    #[error("`{name}` is no name of a trace instance of ours")]
+    #[error("`{name}` is not the name of a trace instance of ours")]
     InstanceName {
         /// The name.
         name: String,

@@ -69,7 +69,7 @@ pub fn read(path: &Path) -> Result<Reader, TraceError> {
         file.read_exact(&mut ends[1]).map_err(io)?;
     }
     if &ends[0] != b"PAR1" {
-        let what = "it does not begin like a Parquet file".to_owned();
+        let what = "it has no Parquet header".to_owned();
         return Err(TraceError::Damaged { path: path.to_owned(), what });
     }
     if &ends[1] != b"PAR1" {
@@ -209,7 +209,7 @@ fn preamble(file: &SerializedFileReader<File>) -> Result<Preamble, String> {
         .collect();
     check_threads(load.threads, directories.len())?;
     let prelude = match value("fsage.prelude") {
-        Ok(text) => text.parse().map_err(|_| format!("fsage.prelude: `{text}` is no number"))?,
+        Ok(text) => text.parse().map_err(|_| format!("fsage.prelude: `{text}` is not a number"))?,
         Err(_) => 0,
     };
     let origin: Option<Origin> = match value("fsage.origin") {

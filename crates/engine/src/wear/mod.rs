@@ -44,7 +44,7 @@ type Run<'a> = dyn FnMut(&[String]) -> Result<String, HostError> + 'a;
 pub fn read(device: &Path, children: &Children) -> Result<Option<WearReading>, HostError> {
     let metadata = device.metadata().map_err(HostError::file("inspect", device))?;
     if !metadata.file_type().is_block_device() {
-        return Err(HostError::Senseless { what: format!("{} is no block device", device.display()) });
+        return Err(HostError::Senseless { what: format!("{} is not a block device", device.display()) });
     }
     let number = metadata.rdev();
     let link = PathBuf::from(format!("/sys/dev/block/{}:{}", major(number), minor(number)));

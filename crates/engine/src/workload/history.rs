@@ -110,7 +110,7 @@ impl History {
 /// Checks a history that was given.
 fn recorded(spec: &RecordedHistory, key: &str) -> Result<History, WorkloadError> {
     if spec.commits.len() < 2 {
-        let limit = "at least 2: the first is what is begun with";
+        let limit = "at least 2: the first is the initial state";
         return Err(WorkloadError::range(&format!("{key}.commits"), spec.commits.len(), limit));
     }
     let below = |name: String, value: u32, bound: usize, what: &str| {

@@ -93,7 +93,7 @@ fn sizes_choices_trees_and_fullness_have_limits() {
         (DriftSpec { directories: tree(1, 1, 201), ..good() }, "directories.depth = 201"),
         (
             DriftSpec { directories: tree(8, 2, 2), ..good() },
-            "directories.count = 8 needs 8 directories a thread, but directories.fan_out = 2 and directories.depth = 2 have room for 7",
+            "directories.count = 8 needs 8 directories per thread, but directories.fan_out = 2 and directories.depth = 2 have room for 7",
         ),
         (DriftSpec { utilisation: hold(0.0), ..good() }, "utilisation.target = 0"),
         (DriftSpec { utilisation: hold(1.0), ..good() }, "utilisation.target = 1"),

@@ -276,7 +276,7 @@ fn senseless_orders_are_refused() {
     refused(MeasureSpec::Delete(DeleteSpec::default()), "there are no files");
     refused(MeasureSpec::by_name("fio").unwrap(), "the lab runs it");
     fs::create_dir(folder.path().join("fsage-measure")).unwrap();
-    refused(MeasureSpec::Create(CreateSpec { files: Some(1), ..CreateSpec::default() }), "is there already");
+    refused(MeasureSpec::Create(CreateSpec { files: Some(1), ..CreateSpec::default() }), "already exists");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub enum TreeError {
         said: String,
     },
     /// The place of the work tree is something else.
-    #[error("{} is no work tree of {}", work.display(), repository.display())]
+    #[error("{} is not a work tree of {}", work.display(), repository.display())]
     Place {
         /// The place.
         work: PathBuf,
@@ -63,10 +63,10 @@ impl Explain for TreeError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Git(_) => Some("install it with `apt-get install git`".to_owned()),
-            Self::Refused { .. } => Some("name a repository and revisions that it has; what a killed search left in it goes with `git worktree prune`".to_owned()),
-            Self::Place { .. } => Some("remove it, or take another `--store`".to_owned()),
+            Self::Refused { .. } => Some("name a repository and revisions that it has; `git worktree prune` removes leftovers of an interrupted search".to_owned()),
+            Self::Place { .. } => Some("remove it, or use another `--store`".to_owned()),
             Self::Order { .. } => Some(
-                "name an ancestor as good; on other branches take the commit where they parted".to_owned(),
+                "name an ancestor as good; for another branch use the merge base".to_owned(),
             ),
         }
     }
@@ -297,7 +297,7 @@ mod tests {
         std::fs::create_dir_all(&work).unwrap();
         std::fs::write(repository.path().join("file"), "not committed").unwrap();
         let error = Tree::open(repository.path(), &work, "HEAD~1", "HEAD").unwrap_err();
-        assert!(error.to_string().contains("is no work tree of"), "{error}");
+        assert!(error.to_string().contains("is not a work tree of"), "{error}");
         assert_eq!(std::fs::read_to_string(repository.path().join("file")).unwrap(), "not committed");
         // And one that stops being one in the middle of a search.
         std::fs::remove_dir(&work).unwrap();

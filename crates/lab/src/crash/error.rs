@@ -20,7 +20,7 @@ const NEW_FOLDER: &str = "name a folder that does not exist, in one that does";
 #[derive(Debug, thiserror::Error)]
 pub enum CrashError {
     /// More than mount(2) is needed to mount it.
-    #[error("the states of {kind} cannot be mounted: it takes more than mount(2)")]
+    #[error("the states of {kind} cannot be mounted: it needs more than mount(2)")]
     Mount {
         /// The file system.
         kind: String,
@@ -48,9 +48,7 @@ pub enum CrashError {
         seconds: u64,
     },
     /// What recovery, the load's check or the file system's own program wrote to a state did not fit.
-    #[error(
-        "the disk's memory was full while a crash state was tried, so that what was written to it failed"
-    )]
+    #[error("the disk's memory was full while a crash state was tested, so writes to it failed")]
     NoRoom,
     /// The folder for a failing state is there.
     #[error("{} exists", path.display())]
@@ -105,7 +103,7 @@ impl Explain for CrashError {
         match self {
             Self::Mount { .. } => Some("choose ext2, ext3, ext4, xfs or btrfs".to_owned()),
             Self::OnHost { .. } => Some(
-                "a bug of the kernel may crash it or damage its memory: run it in a virtual machine, there with --on-host"
+                "a kernel bug may crash the host or corrupt its memory: run it in a virtual machine, with --on-host there"
                     .to_owned(),
             ),
             Self::Check { .. } => Some(

@@ -102,7 +102,7 @@ fn script(run: &CrashRun, failing: &Failing, done: &Done) -> Result<String, Stri
         return Err("the load is a program".to_owned());
     }
     if run.work.has_threads() {
-        return Err("operations of several threads are in no order that could be done again".to_owned());
+        return Err("operations of several threads have no reproducible order".to_owned());
     }
     let base = done.base.strip_suffix(&[CrashOperation::Sync]).unwrap_or(&done.base);
     let returned = done.steps.partition_point(|step| step.position <= failing.state.cut);
@@ -138,7 +138,9 @@ fn text(run: &CrashRun, failing: &Failing, again: &Result<String, String>) -> St
             text += &format!("{SCRIPT}: the operations up to the cut, to be done again:\n  {command}\n")
         }
         (Err(_), CrashWork::Program(_) | CrashWork::Database(_)) => {}
-        (Err(why), _) => text += &format!("The operations are in no script: {}\n", escape::line(why)),
+        (Err(why), _) => {
+            text += &format!("The operations cannot be run again from a script: {}\n", escape::line(why))
+        }
     }
     text += "\nDamage:\n";
     for damage in failing.damage.iter().take(8) {

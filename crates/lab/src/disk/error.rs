@@ -30,7 +30,7 @@ pub enum DiskError {
         known: Vec<String>,
     },
     /// There is one already.
-    #[error("there is a disk `{name}` already: {}", .device.display())]
+    #[error("the disk `{name}` already exists: {}", .device.display())]
     Taken {
         /// Its name.
         name: String,
@@ -121,8 +121,8 @@ impl Explain for DiskError {
             )),
             Self::Unknown { name, known } => Some(match nearest(name, known.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None if known.is_empty() => "there is none: `fsage disk up NAME` makes one".to_owned(),
-                None => format!("there are {}", known.join(", ")),
+                None if known.is_empty() => "no disk exists: `fsage disk up NAME` creates one".to_owned(),
+                None => format!("disks: {}", known.join(", ")),
             }),
             Self::Taken { name, .. } => {
                 Some(format!("use it, take it down (`fsage disk down {name}`), or choose another name"))

@@ -48,7 +48,7 @@ pub enum ExplainError {
     Nothing,
     /// No file tells its place.
     #[error(
-        "none of the {failed} files or directories there could be inspected: the file system does not tell where data lies"
+        "none of the {failed} files or directories there could be inspected: the file system does not report file layouts"
     )]
     Unseen {
         /// How many did not.
@@ -68,8 +68,8 @@ impl Explain for ExplainError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Target(error) => Explain::hint(error),
-            Self::Nothing => Some("name a directory with files of some size; what was just written has no place before a `sync`".to_owned()),
-            Self::Unseen { .. } => Some("run it as root, on a file system that tells where data lies (FIEMAP): ext2 to ext4, xfs and btrfs do".to_owned()),
+            Self::Nothing => Some("name a directory with non-empty files; data just written has no place before a `sync`".to_owned()),
+            Self::Unseen { .. } => Some("run it as root, on a file system that reports file layouts (FIEMAP): ext2 to ext4, xfs and btrfs do".to_owned()),
             Self::Medium(_) | Self::List(_) => None,
         }
     }

@@ -145,7 +145,7 @@ fn command(
     let argv = generic::fill(words, values).map_err(|error| {
         let near = closest(&error.name, values.keys().copied());
         let near = near.map(|near| format!("; did you mean `{{{near}}}`?")).unwrap_or_default();
-        wrong(driver, key, format!("has a placeholder without a value: {error}{near}"))
+        wrong(driver, key, format!("has an {error}{near}"))
     })?;
     Ok(generic::invoke(argv, &spec.package))
 }
@@ -215,7 +215,7 @@ mod tests {
             ),
             (
                 with("{segments}", "{segment}"),
-                "`mkfs` of `[driver.f2fs]` has a placeholder without a value: nothing is known by the placeholder `{segment}`; did you mean `{segments}`?",
+                "`mkfs` of `[driver.f2fs]` has an unknown placeholder `{segment}`; did you mean `{segments}`?",
             ),
             (
                 with("-f\"", "{point}\""),

@@ -52,7 +52,7 @@ pub enum FileSystemError {
         why: String,
     },
     /// The bare device was given options.
-    #[error("`bare` is no file system: it has neither mkfs parameters nor mount options")]
+    #[error("`bare` is not a file system: it has neither mkfs parameters nor mount options")]
     BareOptions,
     /// The volume is too small.
     #[error("{kind} needs a volume of at least {}, this one has {}", Bytes(*.minimum_bytes), Bytes(*.volume_bytes))]
@@ -95,7 +95,7 @@ impl Explain for FileSystemError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownKind { known, .. } => {
-                Some(format!("there are {}; describe others in `[driver.NAME]`", known.join(", ")))
+                Some(format!("file systems: {}; describe others in `[driver.NAME]`", known.join(", ")))
             }
             Self::Taken { .. } => Some("give the described driver another name".to_owned()),
             Self::BareOptions => Some("remove `file_system.options.bare`".to_owned()),

@@ -103,7 +103,7 @@ pub fn collect(store: &Path) -> Result<Collected, FleetError> {
     let queued = match slurm::queue(&record.name) {
         Ok(tasks) => Some(tasks.len()),
         Err(error) => {
-            notes.push(format!("Slurm does not say which tasks it has: {}", in_one_line(&error)));
+            notes.push(format!("Slurm did not list its tasks: {}", in_one_line(&error)));
             None
         }
     };
@@ -134,7 +134,7 @@ pub(super) fn take_complete(root: &Path, writer: &Writer) -> Result<Taken, Fleet
         let record = match read(&place) {
             Ok(record) => record,
             Err(error) => {
-                taken.notes.push(format!("{} was left: {}", place.display(), in_one_line(&error)));
+                taken.notes.push(format!("{} was skipped: {}", place.display(), in_one_line(&error)));
                 continue;
             }
         };
@@ -238,14 +238,14 @@ fn remove(root: &Path, notes: &mut Vec<String>) -> bool {
     let mut gone = true;
     for place in places(root) {
         if let Err(why) = set_aside(&place) {
-            notes.push(format!("{} was left: {why}", place.display()));
+            notes.push(format!("{} was not removed: {why}", place.display()));
             gone = false;
         }
     }
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(REMOVING)) {
         if let Err(error) = std::fs::remove_dir_all(entry.path()) {
-            notes.push(format!("{} was left: {error}", entry.path().display()));
+            notes.push(format!("{} was not removed: {error}", entry.path().display()));
             gone = false;
         }
     }
@@ -262,7 +262,7 @@ fn set_aside(place: &Path) -> Result<(), String> {
     for attempt in attempts(place) {
         if attempt.mark().exists() {
             let (node, mark) = (&attempt.node, attempt.mark());
-            let what = "a task ended there without giving everything back";
+            let what = "a task ended there without releasing everything";
             return Err(format!(
                 "{what}: run `fsage clean` on {node}, remove {}, and collect again",
                 mark.display()

@@ -14,7 +14,7 @@ use crate::tools::ToolError;
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// What a search does next follows from its results.
-    #[error("study {study} searches, and what a search runs next follows from its results")]
+    #[error("study {study} is a search, whose next runs depend on its results")]
     Search {
         /// Its name.
         study: String,
@@ -36,13 +36,13 @@ pub enum FleetError {
         why: String,
     },
     /// A path that Slurm would take for a pattern.
-    #[error("{} has characters that Slurm takes for others", path.display())]
+    #[error("{} has characters that Slurm interprets", path.display())]
     Path {
         /// Folder.
         path: PathBuf,
     },
     /// An option of sbatch that decides where a task finds its trials, or by what it is found.
-    #[error("`{option}` is fsage's own to set")]
+    #[error("`{option}` is set by fsage")]
     Option {
         /// As given.
         option: String,
@@ -62,7 +62,7 @@ pub enum FleetError {
         tasks: usize,
     },
     /// Nothing was submitted.
-    #[error("{} was not given to a fleet", store.display())]
+    #[error("{} was not submitted to a fleet", store.display())]
     NoFleet {
         /// The store.
         store: PathBuf,
@@ -76,7 +76,7 @@ pub enum FleetError {
         index: usize,
     },
     /// One of Slurm's commands failed.
-    #[error("Slurm did not do what it was asked for")]
+    #[error("a Slurm command failed")]
     Slurm(#[from] ToolError),
     /// The run, here or on a node.
     #[error(transparent)]
@@ -85,7 +85,7 @@ pub enum FleetError {
     #[error("the store cannot be used")]
     Store(#[from] StoreError),
     /// Leases of an earlier task on this node.
-    #[error("what an earlier task left cannot be released")]
+    #[error("cannot release what an earlier task left")]
     Lease(#[from] LeaseError),
     /// Our own programs cannot be copied.
     #[error("the programs for the nodes cannot be copied")]
@@ -117,10 +117,10 @@ impl Explain for FleetError {
             Self::Search { .. } => Some("run it without --fleet".to_owned()),
             Self::Elsewhere { .. } => Some("leave --fleet out, or the study's `target`".to_owned()),
             Self::PerTask { .. } => Some("use `--per-task repeat`".to_owned()),
-            Self::Path { .. } => Some("name the store without %, \\ and line breaks".to_owned()),
+            Self::Path { .. } => Some("use a store path without %, \\ and line breaks".to_owned()),
             Self::Option { .. } => Some("leave it out".to_owned()),
             Self::SharedVolume { .. } => Some(
-                "name a folder of the nodes' own disks: --set volume.directory=…, or use virtual disks"
+                "name a folder on disks local to the nodes: --set volume.directory=…, or use virtual disks"
                     .to_owned(),
             ),
             Self::InQueue { store, .. } => {
@@ -129,7 +129,7 @@ impl Explain for FleetError {
                     "wait (`fsage fleet status {store}`), or end them: `fsage fleet cancel {store}`"
                 ))
             }
-            Self::NoFleet { .. } => Some("`fsage run STUDY --fleet slurm` does it".to_owned()),
+            Self::NoFleet { .. } => Some("submit it with `fsage run STUDY --fleet slurm`".to_owned()),
             Self::Slurm(ToolError::Status { tail, .. }) if tail.contains("configuration source") => {
                 Some("set SLURM_CONF, or run this on a host of the cluster".to_owned())
             }

@@ -111,12 +111,12 @@ fn read(place: &Path) -> Result<FleetRecord, FleetError> {
     let damaged = |reason: String| FleetError::Store(StoreError::Damaged { path: path.clone(), reason });
     let record: FleetRecord = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
     if record.version != VERSION {
-        return Err(damaged(format!("it is of version {}, this fsage has {VERSION}", record.version)));
+        return Err(damaged(format!("it has version {}, this fsage has {VERSION}", record.version)));
     }
     let named = record.tasks.iter().flatten().all(|id| crate::store::is_trial_id(id));
     let numbered = place.file_name().is_some_and(|name| *name == *record.number.to_string());
     if !named || !numbered {
-        return Err(damaged("it is of another place, or names no trials".to_owned()));
+        return Err(damaged("it belongs to another folder, or does not name trials".to_owned()));
     }
     Ok(record)
 }

@@ -174,9 +174,13 @@ fn check(study: &Study, fleet: &FleetOptions, root: &Path) -> Result<Option<Stri
     }
     let alone = study.cells.iter().find_map(run::wall_clock);
     if fleet.per_task == PerTask::Trial {
-        let why = |what: &str| format!("{what}, and what is compared with each other has to run on one node");
+        let why = |what: &str| format!("{what}, and trials that are compared have to run on one node");
         let controls = || {
-            study.spec.controls.is_some().then(|| "its controls begin with what their trial left".to_owned())
+            study
+                .spec
+                .controls
+                .is_some()
+                .then(|| "its controls continue from the state that their trial left".to_owned())
         };
         if let Some(why) = alone.as_deref().map(why).or_else(controls) {
             return Err(FleetError::PerTask { study: name(), why });

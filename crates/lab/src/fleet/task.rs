@@ -178,7 +178,7 @@ fn unmark(attempt: &Attempt, observer: &mut dyn RunObserver) -> Result<(), Fleet
         let _ = std::fs::remove_file(attempt.mark());
     } else {
         let (path, node) = (attempt.path.display(), &attempt.node);
-        let text = format!("{path} left what cannot be released: run `fsage clean {path}` on {node}");
+        let text = format!("{path} has leases that cannot be released: run `fsage clean {path}` on {node}");
         observer.event(RunEvent::Note { text });
     }
     Ok(())
@@ -209,10 +209,10 @@ fn comes_back(
         return Ok(false);
     }
     if at.restarts >= RESTARTS {
-        say("it was begun again too often: submit the study again");
+        say("it was requeued too often: submit the study again");
         return Ok(false);
     }
     slurm::requeue(&at.task)?;
-    say("asked to end; Slurm begins it again");
+    say("told to stop; Slurm requeues it");
     Ok(true)
 }

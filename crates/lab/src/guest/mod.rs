@@ -95,7 +95,7 @@ pub enum GuestError {
         program: String,
     },
     /// Guests of this kind of processor are not known.
-    #[error("guests run on hosts with processors of the kind x86_64 only")]
+    #[error("guests run on x86_64 hosts only")]
     Processor,
     /// QEMU is not installed.
     #[error("`{program}` is not installed")]
@@ -159,15 +159,14 @@ impl Explain for GuestError {
         match self {
             Self::NoKernel { name } if name.starts_with('/') => None,
             Self::NoKernel { name } => Some(format!(
-                "`fsage kernel fetch {name}` fetches it; `fsage kernel list` shows what is there"
+                "`fsage kernel fetch {name}` fetches it; `fsage kernel list` lists the fetched ones"
             )),
-            Self::NoModule { .. } => Some(
-                "take another kernel: those for clouds leave file systems out (`fsage kernel list`)"
-                    .to_owned(),
-            ),
+            Self::NoModule { .. } => {
+                Some("use another kernel: cloud kernels lack file systems (`fsage kernel list`)".to_owned())
+            }
             Self::NoProgram { program } => {
                 Some(fsage_engine::host::program::package_of(program).map_or_else(
-                    || "install it here: guests take programs from this host".to_owned(),
+                    || "install it here: guests use the programs of this host".to_owned(),
                     |package| format!("install it with `apt-get install {package}`"),
                 ))
             }

@@ -47,7 +47,7 @@ pub enum ImageError {
         file_system: String,
     },
     /// A file that is there and would be overwritten.
-    #[error("{} is there already", path.display())]
+    #[error("{} already exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -120,14 +120,14 @@ impl Explain for ImageError {
                 "name {device} instead, or detach it: `losetup -d {device}`",
                 device = device.display()
             )),
-            Self::Loops { source, .. } => Some(source.hint().unwrap_or_else(|| "sysfs has to be mounted at /sys".to_owned())),
+            Self::Loops { source, .. } => Some(source.hint().unwrap_or_else(|| "mount sysfs at /sys".to_owned())),
             Self::Dirty { volume, .. } => Some(format!(
                 "mount it and unmount it once (`mount {volume} /mnt && umount /mnt`), or save every block as it is \
                  with `--all-blocks`",
                 volume = volume.display()
             )),
             Self::Exists { path } => {
-                Some(format!("name another file; or, if what it holds can be lost, add `--erase {}`", path.display()))
+                Some(format!("name another file; or, if its contents can be lost, add `--erase {}`", path.display()))
             }
             Self::Place(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),
             Self::Materialise { .. } => Some(

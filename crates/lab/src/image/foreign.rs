@@ -177,9 +177,9 @@ pub fn export(
     let summary = session.call_with(call::ImageInfo { file: file.clone() }, incoming)?;
     let kind = &summary.header.file_system;
     let Some(format) = export.format.or_else(|| Format::of(kind)).filter(|format| format.holds(kind)) else {
-        let kind = if kind.is_empty() { "no file system that is known" } else { kind };
+        let kind = if kind.is_empty() { "no known file system" } else { kind };
         return Err(ImageError::Format {
-            what: format!("{} is of {kind}, which that format does not hold", export.file.display()),
+            what: format!("{} holds {kind}, which that format does not support", export.file.display()),
         });
     };
     let place = Place::beside(&target)?;

@@ -34,7 +34,7 @@ pub enum LeaseError {
         source: std::io::Error,
     },
     /// What is to be taken is there already and not ours: releasing it would take it from its owner.
-    #[error("{} is {what} already", path.display())]
+    #[error("{} is already {what}", path.display())]
     Present {
         /// The file or mount point.
         path: PathBuf,
@@ -72,7 +72,7 @@ pub enum LeaseError {
         store: PathBuf,
     },
     /// No agent could be started to clean with.
-    #[error("nothing can be released without an agent")]
+    #[error("cannot release anything without an agent")]
     Target(#[from] TargetError),
 }
 
@@ -88,7 +88,7 @@ impl LeaseError {
             }
             Self::Present { path, .. } => Some(format!("move {} away, or use another store", path.display())),
             Self::Distrusted { .. } => Some(
-                "make it, and every directory above it, the user's own or root's and writable by nobody else (chown, \
+                "let it and every directory above it belong to the user or to root and be writable by nobody else (chown, \
                  chmod go-w), or name another directory with FSAGE_STATE_DIR or FSAGE_RUNTIME_DIR"
                     .to_owned(),
             ),

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use fsage_engine::host::loopback;
 use fsage_engine::host::process::Identity;
 use fsage_model::layer::{self, LayerDevice};
+use fsage_model::memory;
 use fsage_model::protocol::{BackingFile, Made};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,8 @@ pub enum Lease {
     Disk { directory: PathBuf },
     /// A layer of ours between drives and a file system, by name; taken down on release.
     Layer { name: String, device: LayerDevice },
+    /// A control group of ours that limits memory; removed on release.
+    MemoryGroup { path: PathBuf },
     /// A trace instance of ours in tracefs, by name; removed on release.
     TraceInstance { name: String },
 }
@@ -78,20 +81,22 @@ impl Lease {
                 setting::check(path, old)?;
                 setting::check(path, new)
             }
-            Self::Process { pid, .. } if *pid == 1 => Err(format!("process {pid} is none of fsage's")),
+            Self::Process { pid, .. } if *pid == 1 => Err(format!("process {pid} is not one of fsage's")),
             Self::Process { .. } => Ok(()),
             Self::Disk { directory } => {
                 plain(directory)?;
                 if is_disk(directory) {
                     Ok(())
                 } else {
-                    Err(format!("{} is no virtual disk", directory.display()))
+                    Err(format!("{} is not a virtual disk", directory.display()))
                 }
             }
             Self::Layer { name, .. } if layer::is_name(name) => Ok(()),
-            Self::Layer { name, .. } => Err(format!("`{name}` is no layer of fsage's")),
+            Self::Layer { name, .. } => Err(format!("`{name}` is not a layer of fsage's")),
+            Self::MemoryGroup { path } if memory::is_group(path) => Ok(()),
+            Self::MemoryGroup { path } => Err(format!("{} is no control group of fsage's", path.display())),
             Self::TraceInstance { name } if is_instance(name) => Ok(()),
-            Self::TraceInstance { name } => Err(format!("`{name}` is no trace instance of fsage's")),
+            Self::TraceInstance { name } => Err(format!("`{name}` is not a trace instance of fsage's")),
         }
     }
 
@@ -104,6 +109,7 @@ impl Lease {
             | Self::Loop { file: path, .. }
             | Self::Mount { point: path }
             | Self::Setting { path, .. }
+            | Self::MemoryGroup { path }
             | Self::Disk { directory: path } => Some(path),
             Self::Process { .. } | Self::Layer { .. } | Self::TraceInstance { .. } => None,
         }
@@ -230,6 +236,8 @@ mod tests {
             Lease::Disk { directory: path("/run/fsage/volumes/not-a-hash") },
             Lease::Layer { name: "vg0".to_owned(), device: LayerDevice::VolumeGroup },
             Lease::TraceInstance { name: "../events".to_owned() },
+            Lease::MemoryGroup { path: path("/sys/fs/cgroup/memory") },
+            Lease::MemoryGroup { path: path("/sys/fs/cgroup/../fsage-1-1") },
             Lease::TraceInstance { name: "fsage-1-".to_owned() },
             setting("/proc/sys/kernel/core_pattern", "1"),
             setting("/proc/sys/vm/dirty_writeback_centisecs", "|/bin/sh"),
@@ -244,6 +252,7 @@ mod tests {
             Lease::Disk { directory: path("/run/fsage/volumes/0123456789abcdef") },
             Lease::Layer { name: "fsage-0123456789abcdef-1pool".to_owned(), device: LayerDevice::Mapped },
             Lease::TraceInstance { name: "fsage-12-3".to_owned() },
+            Lease::MemoryGroup { path: path("/sys/fs/cgroup/memory/fsage-12-3") },
             setting("/proc/sys/vm/dirty_writeback_centisecs", "500"),
         ] {
             assert_eq!(right.check(), Ok(()), "{right:?}");

@@ -78,6 +78,7 @@ pub(super) fn undo(
             session.call(call::EndProcess { pid, start_ticks, timeout_ms })?;
         }
         Lease::TraceInstance { name } => session.call(call::RemoveTraceInstance { name })?,
+        Lease::MemoryGroup { path } => session.call(call::RemoveMemoryGroup { path })?,
         Lease::Layer { name, device } => session.call(call::EndLayer { name, device })?,
         Lease::Disk { directory } => session.call(call::EndDisk { directory })?,
     }

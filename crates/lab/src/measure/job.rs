@@ -123,7 +123,7 @@ pub enum JobError {
         source: std::io::Error,
     },
     /// A line is not of a job file.
-    #[error("line {line} of fio job `{name}` is not understood: `{text}`")]
+    #[error("line {line} of fio job `{name}` cannot be parsed: `{text}`")]
     Line {
         /// The job.
         name: String,
@@ -133,7 +133,7 @@ pub enum JobError {
         text: String,
     },
     /// A key may reach beyond the directory under test: it is none of those known not to.
-    #[error("line {line} of fio job `{name}` has `{key}`, which is none of the keys known not to reach beyond the measured directory{}", meant(*.nearest))]
+    #[error("line {line} of fio job `{name}` has `{key}`, which is not among the keys known to stay within the measured directory{}", meant(*.nearest))]
     Key {
         /// The job.
         name: String,
@@ -145,7 +145,7 @@ pub enum JobError {
         nearest: Option<&'static str>,
     },
     /// An allowed key has a value that it cannot have.
-    #[error("line {line} of fio job `{name}` has `{key}={value}`, which is no value for `{key}`")]
+    #[error("line {line} of fio job `{name}` has `{key}={value}`, which is not a value of `{key}`")]
     Value {
         /// The job.
         name: String,
@@ -158,7 +158,7 @@ pub enum JobError {
     },
     /// Jobs would run one after the other.
     #[error(
-        "line {line} of fio job `{name}` has `{key}`: jobs that run one after the other are several measures"
+        "line {line} of fio job `{name}` has `{key}`: jobs that run one after the other are separate measures"
     )]
     Sequence {
         /// The job.
@@ -193,12 +193,10 @@ impl JobError {
         let (name, line, what) = match self {
             Self::Read { name, source } => return format!("cannot read fio job `{name}`: {source}"),
             Self::NoJob { name } => return format!("fio job `{name}` has no job section"),
-            Self::Line { name, line, .. } => (name, line, "is not understood"),
-            Self::Key { name, line, .. } => (
-                name,
-                line,
-                "has a key that is none of those known not to reach beyond the measured directory",
-            ),
+            Self::Line { name, line, .. } => (name, line, "cannot be parsed"),
+            Self::Key { name, line, .. } => {
+                (name, line, "has a key that is not among those known to stay within the measured directory")
+            }
             Self::Value { name, line, .. } => (name, line, "has a value that its key cannot have"),
             Self::Sequence { name, line, .. } => (name, line, "makes jobs run one after the other"),
             Self::Section { name, line, .. } => (name, line, "has a name that no section can have"),
@@ -215,10 +213,10 @@ impl JobError {
             }
             Self::Read { .. } => {
                 let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-                Some(format!("it is the path of a job file or a preset: {}", names.join(", ")))
+                Some(format!("give the path of a job file, or a preset: {}", names.join(", ")))
             }
             Self::Key { .. } => Some(
-                "remove it: fsage sets the folder of a job and removes its files; docs/measures.md lists the keys allowed"
+                "remove it: fsage sets the folder of a job and removes its files; docs/measures.md lists the allowed keys"
                     .to_owned(),
             ),
             Self::Value { key, .. } if key == "ioengine" => Some(format!("it is one of {}", ENGINES.join(", "))),
@@ -226,7 +224,7 @@ impl JobError {
                 Some("make a job file of each and measure them one by one: their rates would be added up".to_owned())
             }
             Self::Section { .. } => {
-                Some("use letters, digits, `-` and `_`, and `global` only for what holds for all".to_owned())
+                Some("use letters, digits, `-` and `_`, and `global` only for settings of all jobs".to_owned())
             }
             Self::Value { .. } | Self::Line { .. } | Self::NoJob { .. } => None,
         }

@@ -70,7 +70,7 @@ pub enum PowerCycleError {
     },
     /// The file system on the device is not that of the next cycle.
     #[error(
-        "the device was prepared for configuration `{configuration}` after the last recorded cycle, and another one is to go on"
+        "the device was prepared for configuration `{configuration}` after the last recorded cycle, and the next cycle is of another one"
     )]
     Prepared {
         /// The configuration.
@@ -103,7 +103,7 @@ pub enum PowerCycleError {
         seconds: f64,
     },
     /// The same, and it cannot be ended.
-    #[error("`{step}` did not end in its time and could not be ended (pid {pid})")]
+    #[error("`{step}` timed out and could not be ended (pid {pid})")]
     Stuck {
         /// Key of the command.
         step: &'static str,
@@ -111,7 +111,7 @@ pub enum PowerCycleError {
         pid: u32,
     },
     /// The commands find fault with a file system that no cut has met.
-    #[error("`{step}` does not accept the file system before the first cut of its life: {reason}")]
+    #[error("`{step}` rejects the file system before its first power cut: {reason}")]
     Unfit {
         /// Key of the command.
         step: String,
@@ -119,7 +119,7 @@ pub enum PowerCycleError {
         reason: String,
     },
     /// Whether the file system that a resumed run goes on with is damaged cannot be told.
-    #[error("`{step}` does not say whether the file system that the run goes on with is damaged: {reason}")]
+    #[error("`{step}` gives no verdict on the file system that the run continues with: {reason}")]
     Undecided {
         /// Key of the command.
         step: String,
@@ -155,7 +155,7 @@ impl Explain for PowerCycleError {
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Read { source, .. } if fsage_sys::new_file::ForeignFolder::is(source) => {
-                "root would run its commands: copy it to a folder of yours, or say --allow-foreign-owner if you trust that user"
+                "root would run its commands: copy it to a folder of yours, or add --allow-foreign-owner if you trust that user"
             }
             Self::Read { source, .. } => fsage_sys::input::Unfit::hint(source)
                 .unwrap_or("name the TOML file of a board (docs/power-cycle.md)"),
@@ -168,20 +168,20 @@ impl Explain for PowerCycleError {
                 "restore the folder of the record from a copy, or give the file another `name` to begin a new record"
             }
             Self::Stuck { .. } => {
-                "see what it waits for, or whether it runs as another user, and end it; then run this again: it resumes"
+                "check what it waits for and whether it runs as another user, and end it; then run this again: it resumes"
             }
             Self::NoRecord { .. } => "run it without --report first, or name its --store",
             Self::Missing { .. } => {
-                "install it, or correct the path: relative ones begin at the file's folder"
+                "install it, or correct the path: relative paths start at the file's folder"
             }
             Self::Prepared { .. } => {
-                "leave out --cycles, or give the number of before, so that the configuration goes on that was prepared"
+                "omit --cycles, or give the earlier number, to continue with the configuration that was prepared"
             }
             Self::NotCut { .. } => {
-                "see what `power_off` switches, and whether the board has another supply; the cycle does not count"
+                "check what `power_off` switches, and whether the board has another supply; the cycle does not count"
             }
             Self::NoBoot { .. } => {
-                "see why it does not boot; give it more time with `boot_s` below [timeout]"
+                "check why it does not boot; give it more time with `boot_s` below [timeout]"
             }
             Self::Late { step, .. } => {
                 return Some(format!(

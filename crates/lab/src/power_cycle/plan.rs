@@ -173,7 +173,7 @@ fn problems(spec: &PowerCycleSpec) -> Vec<Problem> {
         }
         for key in values.keys().filter(|key| PLACES.contains(&key.as_str())) {
             let hint = "{configuration}, {life} and {cycle} have their values; choose another name";
-            problems.push(problem(&["configuration", name, key], "this name is taken", hint));
+            problems.push(problem(&["configuration", name, key], "this name is reserved", hint));
         }
     }
     problems.extend(commands(spec));
@@ -192,7 +192,7 @@ fn numbers(spec: &PowerCycleSpec) -> Vec<Problem> {
     let [least, most] = spec.cut_after_s;
     if !(least >= 0.0 && least <= most && most <= LONGEST_S) {
         let hint = "write the least and the most seconds, as [2, 60]";
-        problems.push(problem(&["cut_after_s"], "it is not two times, the lower one first", hint));
+        problems.push(problem(&["cut_after_s"], "it is not two times in ascending order", hint));
     }
     if !(0.0..=LONGEST_S).contains(&spec.off_for_s) {
         problems.push(problem(&["off_for_s"], "it is not between 0 and 30 days", ""));
@@ -217,7 +217,7 @@ fn numbers(spec: &PowerCycleSpec) -> Vec<Problem> {
         }
     }
     if let Some(both) = spec.check_repaired.iter().find(|status| spec.undecided.check.contains(status)) {
-        problems.push(problem(&["undecided", "check"], format!("{both} stands in `check_repaired` too"), ""));
+        problems.push(problem(&["undecided", "check"], format!("{both} is in `check_repaired` too"), ""));
     }
     problems
 }
@@ -238,7 +238,7 @@ fn commands(spec: &PowerCycleSpec) -> Vec<Problem> {
                 let Err(name) = fill(word, &values) else { continue };
                 let near = nearest(&name, values.keys().map(String::as_str));
                 let near = near.map_or_else(String::new, |near| format!("did you mean {{{near}}}? "));
-                let hint = format!("{near}write a brace that is none of a name twice");
+                let hint = format!("{near}double a brace that is not part of a name");
                 let message = format!("[configuration.{configuration}] has no value for {{{name}}}");
                 problems.push(problem(&["command", key, &index.to_string()], message, &hint));
             }
@@ -334,14 +334,14 @@ options = "nobarrier"
         for (from, to, said) in [
             ("cut_after_s", "cut_aftr_s", "did you mean `cut_after_s`?"),
             ("{options}", "{option}", "did you mean {options}?"),
-            ("[2, 60]", "[60, 2]", "the lower one first"),
-            ("[2, 60]", "[-1, 2]", "the lower one first"),
+            ("[2, 60]", "[60, 2]", "in ascending order"),
+            ("[2, 60]", "[-1, 2]", "in ascending order"),
             ("\"panda\"", "\"../x\"", "name of a folder"),
             ("prepare = [\"true\"]\n", "", "`prepare` is missing"),
             ("check = [\"true\"]", "check = []", "names no program"),
             ("options = \"nobarrier\"", "", "[configuration.fast] has no value for {options}"),
-            ("options = \"nobarrier\"", "options = \"\"\nlife = \"\"", "this name is taken"),
-            ("name =", "undecided.check = [1]\nname =", "stands in `check_repaired` too"),
+            ("options = \"nobarrier\"", "options = \"\"\nlife = \"\"", "this name is reserved"),
+            ("name =", "undecided.check = [1]\nname =", "is in `check_repaired` too"),
             ("name =", "cycles = 0\nname =", "at least 1"),
         ] {
             let error = load(&BOARD.replacen(from, to, 1)).unwrap_err();

@@ -97,7 +97,7 @@ impl DeterministicSettings {
         let held = timers(context.spec).filter(|_| applies(context.spec));
         for (path, value) in held.collect::<Vec<_>>() {
             if !deterministic.set(path, |_| value.to_owned(), context)? {
-                less(context, &format!("this host has no {path} (yet)"));
+                less(context, &format!("this host has no {path}"));
             }
         }
         Ok(deterministic)

@@ -47,7 +47,7 @@ pub enum RunError {
     #[error("the target cannot be used")]
     There(#[source] TargetError),
     /// There is no guest.
-    #[error("there is no guest for the study")]
+    #[error("cannot prepare a guest for the study")]
     Guest(#[source] GuestError),
     /// A device may be erased, and it is not said on which of several hosts.
     #[error(
@@ -78,7 +78,7 @@ pub enum RunError {
         paths: Vec<String>,
     },
     /// A trial that was asked for is none of the study's.
-    #[error("{} as it is here has no trial {id}", study.display())]
+    #[error("{} on this node has no trial {id}", study.display())]
     NotPlanned {
         /// Its file.
         study: PathBuf,
@@ -101,7 +101,7 @@ pub enum RunError {
     Signal(String),
     /// The study brings commands of its own, and nobody said that they may run.
     #[error(
-        "{} brings commands of its own, which would run as root:\n{}", study.display(), one_a_line(commands)
+        "{} contains commands that would run as root:\n{}", study.display(), one_a_line(commands)
     )]
     Commands {
         /// Its file.
@@ -233,7 +233,7 @@ impl Explain for RunError {
             ),
             Self::Sources { .. } => Some("run this study on this host, or with a generated workload there".to_owned()),
             Self::NotPlanned { .. } => Some(
-                "it was changed since it was given to the fleet, or is another file on this node: submit it again"
+                "it was changed after the submission, or is another file on this node: submit it again"
                     .to_owned(),
             ),
             Self::Commands { .. } => Some(
@@ -261,7 +261,7 @@ impl Explain for RunError {
 }
 
 /// What is to be done after a bug of the kernel.
-const REBOOT: &str = "reboot before anything else; the trial has the lines of the kernel's log";
+const REBOOT: &str = "reboot before anything else; the trial has the lines of the kernel log";
 
 /// What fails a trial; the others continue.
 #[derive(Debug, thiserror::Error)]
@@ -282,7 +282,7 @@ pub(super) enum TrialError {
     #[error("cannot run fio")]
     Fio(#[source] Box<FioError>),
     /// The program of a remedy.
-    #[error("cannot do the remedy")]
+    #[error("cannot apply the remedy")]
     Remedy(#[source] ToolError),
     /// A volume has something by the name of what the program of a remedy makes for itself.
     #[error("`{name}` is on the volume, where {program} would work")]
@@ -293,7 +293,7 @@ pub(super) enum TrialError {
         name: &'static str,
     },
     /// Crash states.
-    #[error("cannot try crash states")]
+    #[error("cannot test crash states")]
     Crash(#[from] CrashError),
     /// A `power-cuts` stage on a volume that is no virtual disk; the study's check refuses it before.
     #[error("stage `{stage}` needs a virtual disk")]
@@ -331,7 +331,7 @@ pub(super) enum TrialError {
     #[error("the file system is damaged: {0}")]
     Unclean(String),
     /// There is no guest for it.
-    #[error("there is no guest for the trial")]
+    #[error("cannot prepare a guest for the trial")]
     Guest(#[source] Box<GuestError>),
     /// What failed it on another host.
     #[error(transparent)]

@@ -37,7 +37,7 @@ pub(super) enum FioError {
         known: Vec<&'static str>,
     },
     /// More requests at once than the device's queue takes: the rest would wait outside of it.
-    #[error("point {point} asks for {depth} requests at once, and the queue of the device takes {queue}")]
+    #[error("point {point} asks for {depth} requests at once, and the queue of the device holds {queue}")]
     Depth {
         /// Its name.
         point: String,
@@ -82,6 +82,14 @@ pub(super) enum FioError {
         /// The end of what it said.
         said: String,
     },
+    /// fio needs more memory than it was given.
+    #[error("fio was killed at {point}: {limit} of memory is too little for it")]
+    Killed {
+        /// The point.
+        point: String,
+        /// Its limit.
+        limit: Bytes,
+    },
     /// What fio wrote is no result.
     #[error("point {point} has no result")]
     Output {
@@ -108,9 +116,12 @@ impl Explain for FioError {
             Self::Tool(error) => Explain::exit_code(error),
             Self::Target(error) => Explain::exit_code(error),
             Self::Version { .. } | Self::Engine { .. } => EXIT_MISSING,
-            Self::Depth { .. } | Self::Room { .. } | Self::Block { .. } | Self::Job(_) | Self::Bare => {
-                EXIT_USAGE
-            }
+            Self::Depth { .. }
+            | Self::Room { .. }
+            | Self::Block { .. }
+            | Self::Job(_)
+            | Self::Bare
+            | Self::Killed { .. } => EXIT_USAGE,
             Self::Laid { .. } | Self::Failed { .. } | Self::Output { .. } => EXIT_FAILED,
         }
     }
@@ -131,6 +142,9 @@ impl Explain for FioError {
             ),
             Self::Room { .. } | Self::Laid { .. } => {
                 "make `size` or `fill` of the stage smaller, or the volume larger".to_owned()
+            }
+            Self::Killed { .. } => {
+                "raise `memory` of the stage: threads, queues and blocks of fio are part of it (`numjobs`, `iodepth`, `bs`)".to_owned()
             }
             Self::Block { .. } => "ask for fewer files or smaller blocks, or make the volume larger".to_owned(),
             Self::Output { source, .. } if source.is_out_of_space() => {

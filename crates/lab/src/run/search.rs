@@ -117,7 +117,7 @@ impl Searches {
                 |(name, why)| format!("search{of}: `{name}` is left out, because it fails here: {why}");
             // What sets nothing is only there to be compared with the others.
             if kept.iter().all(|name| search.option.get(name).is_some_and(BTreeMap::is_empty)) {
-                own.nothing_left = Some(format!("search{of} stopped: every option fails here by itself"));
+                own.nothing_left = Some(format!("search{of} stopped: every option fails here on its own"));
             } else {
                 search.only = kept;
                 own.space = space(&search.clone(), &cell.spec);

@@ -24,7 +24,7 @@ pub enum SourceError {
         hint: &'static str,
     },
     /// git says that there is no repository.
-    #[error("`{}` is no repository: {reason}", path.display())]
+    #[error("`{}` is not a repository: {reason}", path.display())]
     NoRepository {
         /// Folder.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum SourceError {
         hint: &'static str,
     },
     /// Objects that the history needs are not there.
-    #[error("the repository at `{}` does not have all the contents that its files had", path.display())]
+    #[error("the repository at `{}` lacks some contents of its files", path.display())]
     Partial {
         /// Folder.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum SourceError {
         source: std::io::Error,
     },
     /// A tar file is not as one has to be.
-    #[error("`{}` is no whole tar file: at byte {offset}{}: {message}", path.display(), if *.packed { " of what it unpacks to" } else { "" })]
+    #[error("`{}` is not a complete tar file: at byte {offset}{}: {message}", path.display(), if *.packed { " of what it unpacks to" } else { "" })]
     Tar {
         /// Which.
         path: PathBuf,
@@ -118,7 +118,7 @@ impl SourceError {
             Self::Read { .. } => return None,
             Self::Tar { hint, .. } => hint,
             Self::TooLarge { .. } | Self::Names { .. } => {
-                "take less of it: `commits` says how many, fewer `paths` do it for listings"
+                "use less of it: reduce `commits`, or for listings the number of `paths`"
             }
         };
         Some(hint.to_owned()).filter(|hint| !hint.is_empty())

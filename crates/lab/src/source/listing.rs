@@ -52,7 +52,7 @@ pub type Listing = BTreeMap<Vec<u8>, Facts>;
 pub fn read(paths: &[PathBuf]) -> Result<RecordedHistory, SourceError> {
     if paths.len() < 2 {
         let message = format!("{} is too few: at least 2 listings", paths.len());
-        let hint = "name the directories or tar files in the order of their time";
+        let hint = "name the directories or tar files in chronological order";
         return Err(SourceError::TooFew { key: "paths", message, hint });
     }
     if let Some(history) = follow(paths, true)? {

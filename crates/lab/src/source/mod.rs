@@ -41,14 +41,14 @@ const GERIATRIX_LIMIT: u64 = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum HistorySource {
-    /// The commits of a git repository, by their first parents.
+    /// The commits of a git repository, along first parents.
     Repository {
-        /// Its folder: a clone or a bare repository.
+        /// Folder of the repository, a clone or a bare one.
         path: PathBuf,
-        /// The last commit; absent: `HEAD`.
+        /// Last commit; absent: `HEAD`.
         #[serde(default = "head")]
         revision: String,
-        /// The first commit; absent: the oldest.
+        /// First commit; absent: the oldest.
         #[serde(default)]
         from: Option<String>,
         /// Maximum number of commits, counted from the first (at least 2).
@@ -57,7 +57,7 @@ enum HistorySource {
     },
     /// The differences between consecutive states of a tree.
     Listings {
-        /// Directories and tar files (plain, `.gz` or `.zst`), the oldest first; at least 2.
+        /// Directories and tar files (plain, `.gz` or `.zst`), oldest first; at least 2.
         paths: Vec<PathBuf>,
     },
 }
@@ -72,7 +72,7 @@ fn head() -> String {
 enum HistogramSource {
     /// A profile file of Geriatrix.
     Geriatrix {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
 }

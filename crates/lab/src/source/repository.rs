@@ -27,7 +27,7 @@ pub struct Selection<'a> {
     pub commits: Option<u64>,
 }
 
-const TWO: &str = "a history needs two commits at least: the first is what is begun with";
+const TWO: &str = "a history needs at least two commits: the first is the initial state";
 
 /// Reads the history of the repository at `path`.
 ///
@@ -79,7 +79,7 @@ fn line(path: &Path, repository: &Repository, selection: Selection<'_>) -> Resul
     let find = |key, revision: &str| -> Result<String, SourceError> {
         repository.commit(revision)?.ok_or_else(|| SourceError::NoCommit {
             key,
-            message: format!("`{revision}` is no commit of the repository at `{}`", path.display()),
+            message: format!("`{revision}` is not a commit of the repository at `{}`", path.display()),
             hint: if revision == "HEAD" {
                 "it is empty, or its HEAD names a branch that is not there: name another `revision`"
             } else {

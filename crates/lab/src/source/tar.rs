@@ -201,7 +201,7 @@ fn members(archive: &mut Archive<'_>) -> Result<(Listing, Option<usize>), Broken
         let begin = archive.offset;
         let at = |message: String| Broken { offset: begin, message };
         let Some(block) = archive.block()? else {
-            return Err(at("it ends without the empty blocks that end a tar file".to_owned()));
+            return Err(at("it ends without the empty blocks at the end of a tar file".to_owned()));
         };
         if block.iter().all(|byte| *byte == 0) {
             break;
@@ -363,11 +363,11 @@ impl Header {
         // Some old tars added the bytes as signed numbers.
         let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
         if sum.is_none_or(|sum| sum != unsigned && sum != signed) {
-            return Err("this is no header of a member: its checksum is wrong".to_owned());
+            return Err("this is not the header of a member: its checksum is wrong".to_owned());
         }
         let size = |range: std::ops::Range<usize>| {
             let size = number(&block[range.clone()]).and_then(|size| u64::try_from(size).ok());
-            size.ok_or_else(|| format!("`{}` is no size", String::from_utf8_lossy(&block[range])))
+            size.ok_or_else(|| format!("`{}` is not a size", String::from_utf8_lossy(&block[range])))
         };
         let kind = block[156];
         let mut name = text(&block[..100]);
@@ -380,7 +380,7 @@ impl Header {
             link: text(&block[157..257]),
             size: size(124..136)?,
             real_size: if kind == b'S' { size(483..495)? } else { 0 },
-            seconds: number(&block[136..148]).ok_or("its time is no number")?,
+            seconds: number(&block[136..148]).ok_or("its time is not a number")?,
         })
     }
 
@@ -427,7 +427,8 @@ fn pax(mut records: &[u8], extension: &mut Extension) -> Result<(), String> {
         records = rest;
         let digits = || std::str::from_utf8(value).ok();
         let number = || digits().and_then(|text| text.parse::<i64>().ok());
-        let size = || number().and_then(|size| u64::try_from(size).ok()).ok_or("a pax size that is none");
+        let size =
+            || number().and_then(|size| u64::try_from(size).ok()).ok_or("a pax size that is not a number");
         match key {
             b"path" => extension.path = Some(bounded(value.to_owned())?),
             b"GNU.sparse.name" => extension.sparse_path = Some(bounded(value.to_owned())?),
@@ -435,7 +436,7 @@ fn pax(mut records: &[u8], extension: &mut Extension) -> Result<(), String> {
             b"size" => extension.size = Some(size()?),
             b"GNU.sparse.realsize" | b"GNU.sparse.size" => extension.real_size = Some(size()?),
             b"mtime" => {
-                extension.time = Some(digits().and_then(time).ok_or("a pax time that is no number")?);
+                extension.time = Some(digits().and_then(time).ok_or("a pax time that is not a number")?);
             }
             _ => {}
         }
@@ -602,7 +603,7 @@ mod tests {
         };
         let error = refused(&|archive| archive[512] ^= 1);
         assert!(
-            error.ends_with("at byte 512: this is no header of a member: its checksum is wrong"),
+            error.ends_with("at byte 512: this is not the header of a member: its checksum is wrong"),
             "{error}"
         );
         let mut archive = Vec::new();
@@ -613,9 +614,13 @@ mod tests {
         assert!(error.ends_with("at byte 0: `b` is a hard link to `a`, which is not before it"), "{error}");
         for (kind, content, what) in [
             (b'x', &b"9 path=a"[..], "a pax record that is not as long as it says"),
-            (b'x', b"10 size=x\n", "at byte 0: a pax size that is none"),
-            (b'x', b"28 size=9223372036854775808\n", "at byte 0: a pax size that is none"),
-            (b'x', b"43 GNU.sparse.realsize=9223372036854775808\n", "at byte 0: a pax size that is none"),
+            (b'x', b"10 size=x\n", "at byte 0: a pax size that is not a number"),
+            (b'x', b"28 size=9223372036854775808\n", "at byte 0: a pax size that is not a number"),
+            (
+                b'x',
+                b"43 GNU.sparse.realsize=9223372036854775808\n",
+                "at byte 0: a pax size that is not a number",
+            ),
             (b'M', b"", "it continues from another volume"),
         ] {
             let mut archive = Vec::new();

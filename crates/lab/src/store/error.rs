@@ -110,7 +110,7 @@ impl Explain for StoreError {
                 Some("give another folder with --store".into())
             }
             Self::Full { .. } => Some("free some space, then run the same command again: it resumes".into()),
-            Self::Damaged { .. } => Some("run the study again: only what is damaged is redone".into()),
+            Self::Damaged { .. } => Some("run the study again: only what is damaged is repeated".into()),
             Self::Foreign { .. } => Some(fsage_sys::new_file::ForeignFolder::HINT.into()),
             Self::Io { source, .. } => fsage_sys::input::Unfit::hint(source).map(str::to_owned),
         }

@@ -160,7 +160,7 @@ impl Images {
             Err(error) => return State::Unknown(format!("its record cannot be read: {error}")),
         };
         let Ok(value) = serde_json::from_slice::<Value>(&text) else {
-            return State::Unknown("its record is damaged, or in no form that is known".to_owned());
+            return State::Unknown("its record is damaged or has an unknown format".to_owned());
         };
         match value.get("version").and_then(Value::as_u64) {
             Some(version) if version <= u64::from(STORE_VERSION) => {}
@@ -169,7 +169,7 @@ impl Images {
                     "a newer fsage wrote it: it has store version {version}, this one reads up to {STORE_VERSION}"
                 ));
             }
-            None => return State::Unknown("its record does not tell its version".to_owned()),
+            None => return State::Unknown("its record has no version".to_owned()),
         }
         let Ok(record) = serde_json::from_value::<ImageRecord>(value) else { return State::Incomplete };
         match self.open(&format!("{key}.fsage")).and_then(|file| file.metadata()) {

@@ -295,7 +295,7 @@ fn read_plan(path: &Path) -> Result<Plan, StoreError> {
 }
 
 fn not_an_id(id: &str) -> String {
-    format!("`{id}` is no trial's id, which has {TRIAL_ID_LENGTH} lower-case hexadecimal digits")
+    format!("`{id}` is not a trial id, which has {TRIAL_ID_LENGTH} lower-case hexadecimal digits")
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {

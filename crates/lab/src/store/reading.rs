@@ -100,7 +100,7 @@ impl Records for Reader {
         match read_trial(&self.root, id) {
             Ok(Some(trial)) => Ok(trial),
             Ok(None) => {
-                Err(note("it was begun and not finished; running the study again does it again".to_owned()))
+                Err(note("it was begun and not finished; running the study again repeats it".to_owned()))
             }
             Err(reason) => Err(note(format!("its record was left out: {reason}"))),
         }
@@ -109,14 +109,14 @@ impl Records for Reader {
     fn places(&self, id: &str) -> Result<Option<PlacesRecord>, Note> {
         read_places(&self.root, id).map_err(|reason| Note {
             subject: format!("trial {id}"),
-            message: format!("where its files lay cannot be read and was left out: {reason}"),
+            message: format!("its file layout cannot be read and was left out: {reason}"),
         })
     }
 
     fn priced(&self, id: &str) -> Result<Option<PricedRecord>, Note> {
         read_priced(&self.root, id).map_err(|reason| Note {
             subject: format!("trial {id}"),
-            message: format!("what it would take on other media cannot be read and was left out: {reason}"),
+            message: format!("its times on other media cannot be read and were left out: {reason}"),
         })
     }
 }

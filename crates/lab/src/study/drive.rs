@@ -60,7 +60,7 @@ pub(super) fn misplaced(study: &Value) -> Vec<Problem> {
         let Some(table) = at(&mut study, &path).and_then(|found| found.as_object()) else { continue };
         let Some(drive) = table.get("drive").and_then(Value::as_str) else { continue };
         for key in table.keys().filter(|key| !KEYS.contains(&key.as_str())) {
-            let message = format!("`{key}` is of the whole drive, not of one volume on it");
+            let message = format!("`{key}` is a setting of the whole drive, not of a volume on it");
             let path = [&path[..], std::slice::from_ref(key)].concat();
             let hint = Some(format!("set it in [drive.{drive}]: a volume has `drive`, `size` and `at`"));
             problems.push(Problem { hint, ..Problem::new(&path, message) });
@@ -127,7 +127,7 @@ fn unsuitable(spec: &StudySpec) -> Vec<Problem> {
                  keep it as it is",
                 stage.kind()
             );
-            let hint = Some("give the volumes a `medium` in the place of a `drive`".to_owned());
+            let hint = Some("give the volumes a `medium` instead of a `drive`".to_owned());
             Problem { hint, ..Problem::new(&["stage".to_owned(), index.to_string()], message) }
         })
     };
@@ -276,7 +276,7 @@ state = ["aged", "copied"]
             (
                 r#"{ drive = "one", size = "5GiB", medium = "ssd" }"#,
                 LOCKSTEP,
-                "`medium` is of the whole drive",
+                "`medium` is a setting of the whole drive",
             ),
             (r#"{ drive = "one", size = "5GiB", log = true }"#, LOCKSTEP, "set it in [drive.one]"),
             (r#"{ drive = "one", size = 4096 }"#, LOCKSTEP, "multiple of 1MiB"),

@@ -156,15 +156,15 @@ pub(super) fn check(check: &mut Checker, spec: &StudySpec) {
     });
     let Some(search) = &spec.search else { return };
     check.require(spec.repeats == 1, "repeats", || {
-        "a search decides itself how often it runs what: leave `repeats` out".to_owned()
+        "a search chooses the number of runs itself: leave `repeats` out".to_owned()
     });
     check.require(spec.controls.is_none(), "controls", || {
-        "a search has controls of its own: options that are known to gain nothing (`search.null`)".to_owned()
+        "a search has its own controls: options that are known to gain nothing (`search.null`)".to_owned()
     });
     let limit = |share: f64| share > 0.0 && share <= 1.0;
     for (key, value) in [("least_gain", search.least_gain), ("noise", search.noise)] {
         check.require(limit(value), &format!("search.{key}"), || {
-            format!("{value} is no share: above 0 and at most 1, such as 0.02 for 2 %")
+            format!("{value} is not a share: above 0 and at most 1, such as 0.02 for 2 %")
         });
     }
     check.require(search.wear.is_none_or(|most| most >= 1.01 && most.is_finite()), "search.wear", || {
@@ -173,7 +173,7 @@ pub(super) fn check(check: &mut Checker, spec: &StudySpec) {
     });
     let ages = spec.stages().any(|stage| matches!(stage, StageSpec::Age(_)));
     check.require(search.wear.is_none() || ages, "search.wear", || {
-        "what is written is known of `age` stages only, and the study has none".to_owned()
+        "the written amount is known for `age` stages only, and the study has none".to_owned()
     });
     check.require(search.wear.is_none() || search.method == Method::Evidence, "search.wear", || {
         "a greedy search takes no account of it: leave it out".to_owned()
@@ -242,7 +242,7 @@ fn is_allowed(path: &str) -> bool {
 }
 
 fn score(check: &mut Checker, spec: &StudySpec, search: &SearchSpec) {
-    let known: Vec<String> = spec.workloads().into_iter().flatten().collect();
+    let known: Vec<String> = spec.workloads().into_iter().flat_map(|workload| workload.metrics).collect();
     check.require(!search.score.is_empty() || !known.is_empty(), "search.score", || {
         "no stage measures anything that counts by itself: name the metrics of the score".to_owned()
     });
@@ -323,7 +323,7 @@ fn check_base(search: &SearchSpec, cell: &Cell, on: &str) -> Option<Problem> {
             "leave the file system out of the matrix, or its options in `file_system.options` that give this up",
         ),
         None => problem(
-            format!("nothing is known of what `{}` promises of a power cut, so `{requirement}` cannot be judged", own.kind),
+            format!("what `{}` promises after a power cut is unknown, so `{requirement}` cannot be judged", own.kind),
             "search it without `require`, and try the result with a study of power cuts (docs/power.md)",
         ),
     })
@@ -393,7 +393,7 @@ fn check_settings(search: &SearchSpec, cell: &Cell, space: &Space, on: &str) -> 
                 let hint = Some("a control has no settings and is named in `search.null`".to_owned());
                 if cell.spec.volume.is_model_time() && schedules(search, name) {
                     let message =
-                        format!("`{name}` sets how requests wait{on}, which has nothing to do in model time");
+                        format!("`{name}` sets how requests wait{on}, which has no effect in model time");
                     let hint =
                         "leave it out of `search.only`, or search on a loop file or a device".to_owned();
                     problems.push(at(option, message, Some(hint)));
@@ -564,7 +564,7 @@ budget = 30
                 "wear = 1.1\nmethod = \"greedy\"\n[search.option.a]\n\"volume.scheduler\" = \"none\"",
                 "takes no account of it",
             ),
-            ("least_gain = 0.0\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"", "is no share"),
+            ("least_gain = 0.0\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"", "is not a share"),
             ("[search.option.a]\n\"file_system.options.ext4.mount\" = [\"commit=5\"]", "`a` changes nothing"),
             ("[search.option.a]\n\"file_system.options.ext4.mount\" = [\"logdev=/dev/x\"]", "logdev"),
             (
@@ -607,7 +607,7 @@ budget = 30
             STUDY.replace("kind = \"ext4\"\noptions.ext4.mount = [\"commit=5\"]", "kind = \"other\"");
         let driver = "[driver.other]\nmkfs = [\"true\", \"{device}\"]\n";
         let error = refused(&format!("{unknown}{require}{OPTIONS}{driver}"));
-        assert!(error.contains("nothing is known of what `other` promises of a power cut"), "{error}");
+        assert!(error.contains("what `other` promises after a power cut is unknown"), "{error}");
     }
 
     #[test]
@@ -660,7 +660,7 @@ budget = 30
         let (head, rest) = STUDY.split_once("[[stage]]\n").unwrap();
         let without = format!("{head}{}", &rest[rest.find("[[stage]]").unwrap()..]);
         let error = refused(&format!("{without}wear = 1.1\n{OPTIONS}"));
-        assert!(error.contains("what is written is known of `age` stages only"), "{error}");
+        assert!(error.contains("the written amount is known for `age` stages only"), "{error}");
         read(&format!("wear = 1.1\n{OPTIONS}")).unwrap();
         let error = refused(&format!(
             "{STUDY}require = [\"survives-power-cut\"]\nonly = [\"no-journal\", \"same\"]\nnull = [\"same\"]\n[search.option.same]\n{OPTIONS}"
@@ -684,7 +684,7 @@ budget = 30
         let many: String = (0..41).map(option).collect();
         assert!(refused(format!("{STUDY}{many}")).contains("41 options are too many: at most 40"));
         let model = STUDY.replace("kind = \"loop\"", "medium = \"ssd\"");
-        assert!(refused(format!("{model}{OPTIONS}")).contains("which has nothing to do in model time"));
+        assert!(refused(format!("{model}{OPTIONS}")).contains("which has no effect in model time"));
         let repeated = STUDY.replace("title", "repeats = 2\ntitle");
         assert!(refused(format!("{repeated}{OPTIONS}")).contains("leave `repeats` out"));
     }

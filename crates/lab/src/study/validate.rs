@@ -121,7 +121,7 @@ pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
         }
         for (index, value) in values.iter().enumerate() {
             if values[..index].contains(value) {
-                check.problems.push(Problem::new(&written, format!("{value} is there twice")));
+                check.problems.push(Problem::new(&written, format!("{value} is given twice")));
             }
         }
     }
@@ -147,15 +147,15 @@ fn controls(check: &mut Checker, spec: &StudySpec, written: &Value) {
     let Some(controls) = &spec.controls else { return };
     let slow = controls.slow;
     check.require(slow == 0.0 || (slow > 1.0 && slow <= SLOWEST), "controls.slow", || {
-        format!("{slow} is no slowdown: above 1 and at most {SLOWEST}, or 0 for none")
+        format!("{slow} is not a slowdown: above 1 and at most {SLOWEST}, or 0 for none")
     });
     let extra = controls.extra;
     check.require((0.0..=1.0).contains(&extra), "controls.extra", || {
-        format!("{extra} is no share of a measure's time: above 0 and at most 1, or 0 for none")
+        format!("{extra} is not a share of a measure's time: above 0 and at most 1, or 0 for none")
     });
     let margin = controls.margin;
     check.require(margin > 0.0 && margin <= 1.0, "controls.margin", || {
-        format!("{margin} is no margin of equality: above 0 and at most 1, such as 0.05 for 5 %")
+        format!("{margin} is not an equivalence margin: above 0 and at most 1, such as 0.05 for 5 %")
     });
     for (path, wanted) in &controls.of {
         let any = wanted.as_array().map_or(std::slice::from_ref(wanted), Vec::as_slice);
@@ -263,7 +263,8 @@ pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     let mut problems = volume(&spec.volume);
     problems.extend(of_layers(spec));
     if spec.deterministic && !spec.volume.is_model_time() {
-        let what = "only times of a virtual disk's own clock can be had again: this volume's are the wall's";
+        let what =
+            "only times of a virtual disk's clock are reproducible: this volume is timed by the wall clock";
         let mut problem = Problem::new(&["deterministic".to_owned()], what);
         problem.hint =
             Some("leave `deterministic` out, or give the volume a medium and `time = \"model\"`".to_owned());
@@ -282,8 +283,8 @@ pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
 fn of_layers(spec: &StudySpec) -> Option<Problem> {
     let VolumeSpec::Disk(disk) = &spec.volume else { return None };
     let timed = disk.stack.iter().find(|layer| layer.goes_by_the_wall()).filter(|_| spec.deterministic)?;
-    let what = format!("`{}` has timers of its own, which go by the wall's clock", timed.name());
-    let hint = Some("leave `deterministic` out, or take other layers".to_owned());
+    let what = format!("`{}` has timers of its own, which follow the wall clock", timed.name());
+    let hint = Some("leave `deterministic` out, or use other layers".to_owned());
     Some(Problem { hint, ..Problem::new(&["deterministic".to_owned()], what) })
 }
 
@@ -334,7 +335,7 @@ fn queue_limits(check: &mut Checker, spec: &VolumeSpec) {
         let path = check.path.iter().cloned().chain(key.split('.').map(str::to_owned)).collect();
         let hint = match &error {
             QueueError::Unknown { name, known } => Some(nearest(name, known.iter().copied()).map_or_else(
-                || format!("there are {}", known.join(", ")),
+                || format!("parameters: {}", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             )),
             QueueError::OfAnother { owner, .. } => Some(format!("set `scheduler = \"{owner}\"`")),
@@ -359,7 +360,10 @@ fn volume_limits(check: &mut Checker, spec: &VolumeSpec) {
         VolumeSpec::Partition { .. } => {}
         VolumeSpec::Device { path, .. } => {
             check.require(path.is_absolute(), "path", || {
-                format!("{} is not a device: give its full path, best /dev/disk/by-id/…", path.display())
+                format!(
+                    "{} is not a device: give its full path, preferably /dev/disk/by-id/…",
+                    path.display()
+                )
             });
         }
     }

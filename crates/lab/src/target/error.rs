@@ -54,7 +54,7 @@ pub enum TargetError {
         said: String,
     },
     /// What another host sent cannot be used.
-    #[error("what {host} sent cannot be used: {what}")]
+    #[error("invalid data from {host}: {what}")]
     Nonsense {
         /// Which host.
         host: String,
@@ -62,7 +62,7 @@ pub enum TargetError {
         what: String,
     },
     /// There is no program for the target's processor.
-    #[error("there is no {program} for processors of the kind {machine}")]
+    #[error("there is no {program} for {machine} processors")]
     Machine {
         /// The name of the file that was looked for.
         program: String,
@@ -78,7 +78,7 @@ pub enum TargetError {
         source: FrameError,
     },
     /// The agent answered with something that is no reply to the request.
-    #[error("the agent answered {request} with something else")]
+    #[error("the agent sent an unexpected answer to {request}")]
     Unexpected {
         /// Name of the request.
         request: String,
@@ -111,13 +111,13 @@ fn unreachable_hint(said: &str) -> &'static str {
     if has("Host key verification failed") || has("host key is known") {
         "connect once by hand, as the user who runs fsage (`sudo ssh …`), and compare the key that it shows, or name a file of `known_hosts`"
     } else if has("Permission denied (") {
-        "name the key with `identity` (root has keys and an SSH agent of its own), and see that the user may log in there"
+        "name the key with `identity` (root has keys and an SSH agent of its own), and check that the user may log in there"
     } else if has(super::ssh::NOT_ROOT) || has("sudo:") {
         "let `user` be root, or set `sudo = true` for a user who may run `sudo` without a password"
     } else if has("No space left") || has("Read-only file system") || has("mktemp:") {
         "name a `directory` there with room for programs, loop files and results"
     } else {
-        "see that `ssh` reaches it by hand, and that it has sh, uname, id, mktemp, head, wc, rm and chmod"
+        "check that `ssh` reaches it by hand, and that it has sh, uname, id, mktemp, head, wc, rm and chmod"
     }
 }
 

@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(failed.hint().as_deref(), Some("ask nicely"));
         assert_eq!(failed.to_string(), "sync failed");
         let unexpected = session.call(call::Pin { to: None }).unwrap_err();
-        assert_eq!(unexpected.to_string(), "the agent answered pin with something else");
+        assert_eq!(unexpected.to_string(), "the agent sent an unexpected answer to pin");
         assert!(!session.is_lost());
         let lost = session.call_with(call::HostFacts, &mut note).unwrap_err();
         assert!(session.is_lost() && lost.to_string().contains("host-facts"));

@@ -55,7 +55,7 @@ pub struct FioDirection {
 #[derive(Debug, thiserror::Error)]
 pub enum FioOutputError {
     /// It is not the JSON it should be.
-    #[error("the output of fio is not understood: {0}")]
+    #[error("cannot parse the output of fio: {0}")]
     Format(String),
     /// A job failed.
     #[error("job `{job}` of fio failed with error {error}")]

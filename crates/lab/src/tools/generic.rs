@@ -11,7 +11,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(4 * 3600);
 
 /// A placeholder that has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("nothing is known by the placeholder `{{{name}}}`")]
+#[error("unknown placeholder `{{{name}}}`")]
 pub struct PlaceholderError {
     /// What stands between the braces.
     pub name: String,

@@ -264,7 +264,7 @@ fn id(bytes: &[u8]) -> Option<&str> {
 fn tree(output: &mut dyn BufRead, take: &mut dyn FnMut(Record<'_>)) -> Result<(), String> {
     let mut buffer = Vec::new();
     while let Some(entry) = field(output, &mut buffer)? {
-        let strange = || format!("`{}` is no entry of a tree", String::from_utf8_lossy(entry));
+        let strange = || format!("`{}` is not a tree entry", String::from_utf8_lossy(entry));
         let tab = entry.iter().position(|byte| *byte == b'\t').ok_or_else(strange)?;
         let mut words = entry[..tab].split(|byte| *byte == b' ');
         let (Some(_mode), Some(kind), Some(object)) = (words.next(), words.next(), words.next()) else {
@@ -311,7 +311,7 @@ fn batch(output: &mut dyn BufRead) -> Result<Vec<Option<u64>>, String> {
         let size = match line.split_once(' ') {
             Some((_, "missing")) => None,
             Some(("blob", size)) => Some(size.parse().map_err(|_| format!("`{line}` has no size"))?),
-            _ => return Err(format!("`{line}` is no blob")),
+            _ => return Err(format!("`{line}` is not a blob")),
         };
         sizes.push(size);
     }

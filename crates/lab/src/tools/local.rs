@@ -176,7 +176,8 @@ mod tests {
         assert!(matches!(&error, ToolError::Status { status: 3, tail, .. } if tail == "sorry"), "{error}");
         let wrong = |_: &mut dyn BufRead| Err::<(), _>("no number".to_owned());
         let error = shell("yes", MINUTE).stream(|_| {}, None, wrong).unwrap_err();
-        assert!(error.to_string().ends_with("wrote what was not asked for: no number"), "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with("unexpected output of `") && text.ends_with("`: no number"), "{text}");
         let missing = Invocation::new(vec!["/nonexistent/git".to_owned()], "git".to_owned(), MINUTE);
         let error = missing.stream(|_| {}, None, all).unwrap_err();
         assert_eq!(error.hint().as_deref(), Some("install it with `apt-get install git`"));

@@ -146,7 +146,7 @@ pub enum ToolError {
         source: std::io::Error,
     },
     /// It ended well, but its output cannot be used.
-    #[error("`{command}` wrote what was not asked for: {message}")]
+    #[error("unexpected output of `{command}`: {message}")]
     Output {
         /// The command as a shell would read it.
         command: String,

@@ -141,7 +141,7 @@ impl Explain for VolumeError {
                 Some("fsage-disk must lie beside fsage-agent: build it with `make build`".to_owned())
             }
             Self::Layer { source, .. } if matches!(**source, ToolError::Status { .. }) => Some(
-                "a kernel without the driver says so like this: `target = { kind = \"guest\" }` runs the trial where it is (docs/stacks.md)"
+                "the kernel may lack the driver: `target = { kind = \"guest\" }` runs the trial where it is (docs/stacks.md)"
                     .to_owned(),
             ),
             Self::Disk(error) | Self::Log(error) => error.hint(),

@@ -39,7 +39,7 @@ pub enum Refusal {
     #[error("the command line does not allow it to be erased")]
     NoConsent,
     /// Rule 2.
-    #[error("its path is a name that the kernel gives out again at every boot")]
+    #[error("its path is a kernel name, which may change at every boot")]
     Unstable {
         /// What would identify it, if anything does.
         identifier: Option<String>,
@@ -91,7 +91,7 @@ pub enum Refusal {
         identifier: Option<String>,
     },
     /// Rule 8.
-    #[error("the kernel does not open it exclusively: something uses it")]
+    #[error("it cannot be opened exclusively: something uses it")]
     InUse,
 }
 
@@ -124,7 +124,7 @@ impl Refusal {
                 format!("make sure that it is the device you mean; then `--erase {path}={identifier}`")
             }
             Self::OtherDevice { identifier: None, .. } => format!(
-                "nothing identifies it: it has no serial number, and a size is none; name it by a link under /dev/disk/by-id without \
+                "nothing identifies it: it has no serial number, and a size is not enough; name it by a link under /dev/disk/by-id without \
                  an identifier, and if what it carries can be lost, clear it first: `blkdiscard --zeroout {path}`"
             ),
             Self::Gone => "plug it in, or name another device".to_owned(),
@@ -146,7 +146,7 @@ impl Refusal {
                 "nothing identifies what it carries; if that can be lost, clear it first: `blkdiscard --zeroout {path}`, or name the \
                  device by its link under /dev/disk/by-id with its serial number"
             ),
-            Self::InUse => format!("see who uses it: `lsblk {path}`, `fuser -v {path}`"),
+            Self::InUse => format!("check what uses it: `lsblk {path}`, `fuser -v {path}`"),
         }
     }
 }

@@ -235,7 +235,7 @@ mod tests {
             (&[MIB, 0], "partition 2 would have no bytes"),
             (
                 &[5000],
-                "partition 1 would have 5000 bytes, which is no multiple of 1 MiB (the next size is 1MiB)",
+                "partition 1 would have 5000 bytes, which is not a multiple of 1 MiB (the next size is 1MiB)",
             ),
             (&[MIB; 129], "129 partitions are too many: a partition table has 128 (ask for fewer)"),
         ] {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CrashLoad, CrashLoadSpec};
 
-/// How SQLite keeps what it needs to undo a transaction (`pragma journal_mode`).
+/// Journal mode of SQLite (`pragma journal_mode`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JournalMode {
@@ -105,7 +105,7 @@ pub struct DatabaseSpec {
     pub modes: DatabaseModes,
     /// How many transactions are committed.
     pub transactions: u32,
-    /// Whence all chance comes: the rows that a transaction writes, and what they hold.
+    /// Random seed of the rows that a transaction writes, and of their contents.
     pub seed: u64,
 }
 

@@ -16,7 +16,7 @@ pub const MAP_BYTES: u64 = 4 << 20;
 pub enum FlashFault {
     /// Random bytes: a page that was destroyed while another page of its cells was programmed.
     Destroyed {
-        /// Whence the bytes come.
+        /// Random seed of the bytes.
         seed: u64,
     },
     /// What it held before this request of the log: the mapping of logical to physical pages is that of then.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrashLoad {
-    /// The ways in which applications replace a file.
+    /// Replacing files as applications do.
     #[default]
     Update,
     /// Random operations on names: create, write, rename, link, unlink, mkdir, truncate, fsync.
@@ -15,10 +15,10 @@ pub enum CrashLoad {
     /// Short sequences of operations on files, their attributes and directories, each followed by any sync or none:
     /// all of up to three operations, in a random order.
     Sequences,
-    /// Random operations on what files hold: written by calls, directly, through a mapping, written out, punched,
-    /// allocated, exchanged, linked from unnamed files.
+    /// Random operations on file contents: buffered and direct writes, writes through a mapping, write-back,
+    /// punching holes, allocating, exchanging, and linking unnamed files.
     Data,
-    /// Records at the end of logs, made durable in five ways, and the rotation of logs.
+    /// Appending records to logs, made durable in five ways, and rotating logs.
     Append,
     /// Transactions of SQLite, one after the other.
     Database,
@@ -46,7 +46,7 @@ impl CrashLoad {
         }
     }
 
-    /// Its length unless another is given: rounds of `update`, operations of `metadata` and `data`, how many `sequences`,
+    /// Its default length: rounds of `update`, operations of `metadata` and `data`, number of `sequences`,
     /// records of `append`, transactions of `database`.
     #[must_use]
     pub const fn default_size(self) -> u32 {
@@ -59,7 +59,7 @@ impl CrashLoad {
     }
 }
 
-/// Most threads of a load.
+/// Maximum number of threads of a load.
 pub const MOST_THREADS: u32 = 8;
 
 const fn one_thread() -> u32 {
@@ -80,7 +80,7 @@ pub struct CrashLoadSpec {
     /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata` and `data`: operations. Of
     /// `sequences`: how many. Of `append`: records and rotations. Of `database`: transactions.
     pub size: u32,
-    /// Whence all chance comes.
+    /// Random seed.
     pub seed: u64,
     /// Threads that share the operations, each in a directory of its own (`t0`, `t1`, …): 1, or up to
     /// [`MOST_THREADS`] of `metadata`.
@@ -88,7 +88,7 @@ pub struct CrashLoadSpec {
     pub threads: u32,
 }
 
-/// A way to replace what a file holds.
+/// A way to replace the contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpdateWay {

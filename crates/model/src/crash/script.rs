@@ -115,7 +115,7 @@ impl FromStr for CrashOperation {
                 },
                 "fdatasync" => (Self::Fdatasync { path: path(0)? }, 1),
                 "syncfs" | "sync" => (Self::Sync, 0),
-                _ => return Err(format!("`{name}` is no operation (docs/power.md lists them)")),
+                _ => return Err(format!("`{name}` is not an operation (docs/power.md lists them)")),
             })
         };
         match read() {
@@ -141,14 +141,14 @@ fn path(word: &str) -> Result<String, String> {
     let is_fine = |part: &str| !part.is_empty() && part != "." && part != "..";
     if word.len() > LONGEST_PATH || !word.split('/').all(is_fine) || word.contains(char::is_control) {
         return Err(format!(
-            "`{word}` is no path below the load's directory, of at most {LONGEST_PATH} bytes"
+            "`{word}` is not a path below the load's directory, of at most {LONGEST_PATH} bytes"
         ));
     }
     Ok(word.to_owned())
 }
 
 fn bytes(word: &str) -> Result<u64, String> {
-    let Bytes(bytes) = word.parse().map_err(|_| format!("`{word}` is no size"))?;
+    let Bytes(bytes) = word.parse().map_err(|_| format!("`{word}` is not a size"))?;
     if bytes > LARGEST_SCRIPTED_FILE_BYTES {
         return Err(format!(
             "`{word}` is larger than the largest file, {}",
@@ -160,7 +160,7 @@ fn bytes(word: &str) -> Result<u64, String> {
 
 /// `OFFSET+LENGTH`.
 fn range(word: &str) -> Result<(u64, u64), String> {
-    let (offset, length) = word.split_once('+').ok_or_else(|| format!("`{word}` is no OFFSET+LENGTH"))?;
+    let (offset, length) = word.split_once('+').ok_or_else(|| format!("`{word}` is not OFFSET+LENGTH"))?;
     let (offset, length) = (bytes(offset)?, bytes(length)?);
     bytes(&(offset + length).to_string())?;
     Ok((offset, length))
@@ -220,15 +220,15 @@ syncfs";
         refused("", 1, "no operation");
         refused("create a\n---\n", 2, "no operation");
         refused("create a\n---\nsync\n---", 4, "second");
-        refused("sync\nremove a", 2, "`remove` is no operation");
+        refused("sync\nremove a", 2, "`remove` is not an operation");
         refused("create", 1, "too few");
         refused("create a b", 1, "too many");
-        refused("create /etc/passwd", 1, "no path");
-        refused("create ../a", 1, "no path");
-        refused("create a//b", 1, "no path");
-        refused("fsync /", 1, "no path");
+        refused("create /etc/passwd", 1, "not a path");
+        refused("create ../a", 1, "not a path");
+        refused("create a//b", 1, "not a path");
+        refused("fsync /", 1, "not a path");
         refused("write a 5000", 1, "OFFSET+LENGTH");
-        refused("write a 0+x", 1, "no size");
+        refused("write a 0+x", 1, "not a size");
         refused("write a 0+2MiB", 1, "larger");
         refused("write a 1MiB+4KiB", 1, "larger");
         refused("link-unnamed a 4096+100", 1, "from 0 on");

@@ -1,4 +1,5 @@
-//! Names of points: `randrw70-4k-libaio-d32-j1-f16`, with `-buffered` behind it where the page cache is not bypassed. They
+//! Names of points: `randrw70-4k-libaio-d32-j1-f16`, with `-buffered` behind it where the page cache is not bypassed, and
+//! `-m64m` where memory is limited to 64 MiB. They
 //! have no dots, so that they are parts of metrics' names and names of files.
 
 use std::fmt;
@@ -12,7 +13,10 @@ impl fmt::Display for FioPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (engine, depth) = (self.ioengine.name(), self.iodepth);
         write!(f, "{}-{}-{engine}-d{depth}-j{}-f{}", self.load(), size(self.bs), self.numjobs, self.files)?;
-        if self.direct { Ok(()) } else { write!(f, "-{BUFFERED}") }
+        if !self.direct {
+            write!(f, "-{BUFFERED}")?;
+        }
+        self.memory.map_or(Ok(()), |limit| write!(f, "-m{}", size(limit)))
     }
 }
 
@@ -27,12 +31,16 @@ impl FioPoint {
         let ioengine = FioEngine::ALL.iter().copied().find(|known| known.name() == engine)?;
         let mut number = |letter: char| parts.next()?.strip_prefix(letter)?.parse().ok();
         let (iodepth, numjobs, files) = (number('d')?, number('j')?, number('f')?);
-        let direct = match parts.next() {
-            None => true,
-            Some(BUFFERED) if parts.next().is_none() => false,
-            Some(_) => return None,
-        };
-        Some(Self { rw, rwmixread, bs, ioengine, iodepth, numjobs, files, direct })
+        let mut next = parts.next();
+        let direct = next != Some(BUFFERED);
+        if !direct {
+            next = parts.next();
+        }
+        let memory = next.map(|limit| bytes(limit.strip_prefix('m')?));
+        if memory == Some(None) || parts.next().is_some() {
+            return None;
+        }
+        Some(Self { rw, rwmixread, bs, ioengine, iodepth, numjobs, files, direct, memory: memory.flatten() })
     }
 }
 
@@ -73,12 +81,18 @@ mod tests {
     fn a_name_is_read_back_as_the_point_it_is_of() {
         for (index, rw) in (0_u32..).zip(FioPattern::ALL.iter().copied()) {
             for ioengine in FioEngine::ALL.iter().copied() {
-                for (bs, direct) in
-                    [(512, true), (4096, false), (1 << 20, true), (3 << 30, true), (1000, false)]
-                {
+                for (bs, direct, memory) in [
+                    (512, true, None),
+                    (4096, false, None),
+                    (4096, false, Some(Bytes(64 << 20))),
+                    (1 << 20, true, Some(Bytes(1000))),
+                    (3 << 30, true, None),
+                    (1000, false, Some(Bytes(1 << 10))),
+                ] {
                     let rwmixread = rw.is_mixed().then_some(10 * index);
                     let (bs, iodepth, numjobs, files) = (Bytes(bs), 32 + index, 1, 16);
-                    let point = FioPoint { rw, rwmixread, bs, ioengine, iodepth, numjobs, files, direct };
+                    let point =
+                        FioPoint { rw, rwmixread, bs, ioengine, iodepth, numjobs, files, direct, memory };
                     assert_eq!(FioPoint::of_name(&point.to_string()), Some(point.clone()), "{point}");
                 }
             }
@@ -99,7 +113,8 @@ mod tests {
             assert_eq!(FioPoint::of_name(&right.replace(part, wrong)), None, "{wrong}");
         }
         let others = ["", "grep", "randrw70-4k-libaio-d32-j1", "randrw70-4k-libaio-d32-f16-j1"];
-        let ends = ["-cached", "-buffered-x"].map(|end| format!("{right}{end}"));
+        let ends = ["-cached", "-buffered-x", "-m", "-mx", "-m64m-buffered", "-buffered-m64m-x"]
+            .map(|end| format!("{right}{end}"));
         assert!(others.iter().all(|name| FioPoint::of_name(name).is_none()));
         assert!(ends.iter().all(|name| FioPoint::of_name(name).is_none()));
     }

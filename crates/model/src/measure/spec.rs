@@ -68,21 +68,21 @@ macro_rules! measures {
 // Every measure, one line each: its name in studies and on the command line, its parameters, what it measures in
 // a few words, what it leaves behind, what it needs. From harmless to harmful.
 measures! {
-    /// Read every byte of every file, cold, directory by directory as they are listed.
+    /// Read every byte of every file in readdir order, with cold caches.
     "grep" Grep(GrepSpec) "read every old file, cold, in readdir order", Nothing, OldFiles;
-    /// Read random blocks of old files, cold.
+    /// Read random blocks of existing files, with cold caches.
     "cold-random-read" ColdRandomRead(ColdRandomReadSpec) "read random 4 KiB of old files, cold", Nothing, OldFiles;
-    /// Inspect every name and inode without reading data, cold, as `find` and `du` do.
+    /// Inspect every name and inode, with cold caches, without reading data (as `find` and `du` do).
     "walk" Walk(WalkSpec) "inspect every name and inode, cold (find, du)", Nothing, OldFiles;
-    /// Write one large file into the free space, synced, then read it back cold.
+    /// Write one large file into the free space, fsync it, then read it back with cold caches.
     "large-file" LargeFile(LargeFileSpec) "write a large file into free space, read it back cold", FreeSpace, Space;
-    /// Create new files in the free space, synced.
-    "create" Create(CreateSpec) "make new files in free space, synced", FreeSpace, Space;
-    /// Run a job of fio.
+    /// Create new files in the free space, synced at the end.
+    "create" Create(CreateSpec) "create new files in free space, synced", FreeSpace, Space;
+    /// Run a fio job.
     "fio" Fio(FioSpec) "run a job of fio", FreeSpace, Space;
-    /// Append to old files, synced.
+    /// Append to existing files, synced.
     "append" Append(AppendSpec) "append to old files, synced", Tree, OldFiles;
-    /// Remove directories with what is in them, as `rm -r` does, synced.
+    /// Remove whole directories (`rm -r`), synced.
     "delete" Delete(DeleteSpec) "remove old directories (rm -r), synced", Tree, OldFiles;
 }
 
@@ -90,7 +90,7 @@ measures! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GrepSpec {
-    /// Bytes asked for by one read (4 KiB to 16 MiB).
+    /// Bytes per read (4 KiB to 16 MiB).
     pub read_size: Bytes,
 }
 
@@ -98,10 +98,10 @@ pub struct GrepSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColdRandomReadSpec {
-    /// Reads (1 to 100 million); where they go is drawn by size, so that every old block is as likely as any
-    /// other.
+    /// Number of reads (1 to 100,000,000); files are chosen in proportion to their size, so that every block
+    /// is equally likely.
     pub reads: u64,
-    /// Let the kernel read ahead of each read.
+    /// Allow read-ahead by the kernel.
     pub readahead: bool,
 }
 
@@ -114,17 +114,17 @@ pub struct WalkSpec {}
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CreateSpec {
-    /// Files to make.
+    /// Number of files to create.
     pub files: Option<u64>,
-    /// Without `files`: bytes to write in all (at least 1); the last file is cut to fit. A study sets it to what
-    /// fits into its fullest state, so that every trial does the same work.
+    /// Without `files`: total bytes to write (at least 1); the last file is truncated to fit. Absent: a study
+    /// derives it from the state with the least free space, so that every trial does the same work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
     /// Without `files` and `bytes`: share of the free space to fill (above 0, at most 0.9).
     pub free_share: f64,
-    /// Without `files` and `bytes`: bytes to write at most.
+    /// Without `files` and `bytes`: maximum number of bytes to write.
     pub max_bytes: Bytes,
-    /// How large a file is.
+    /// Size of a file.
     pub file_size: SizeSpec,
 }
 
@@ -132,12 +132,12 @@ pub struct CreateSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LargeFileSpec {
-    /// Size of the file. A study sets it to what fits into its fullest state, so that every trial does the same
-    /// work.
+    /// Size of the file; absent: a study derives it from the state with the least free space, so that every
+    /// trial does the same work.
     pub size: Option<Bytes>,
     /// Without `size`: share of the free space (above 0, at most 0.9).
     pub free_share: f64,
-    /// Without `size`: bytes to write at most.
+    /// Without `size`: maximum number of bytes to write.
     pub max_bytes: Bytes,
 }
 
@@ -145,17 +145,17 @@ pub struct LargeFileSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AppendSpec {
-    /// Files that grow (at least 1). A study sets it to what fits into its fullest state, so that every trial
-    /// does the same work.
+    /// Number of files to append to (at least 1); absent: a study derives it from the state with the least
+    /// free space, so that every trial does the same work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
-    /// Without `files`: share of the old files that grow (above 0, at most 1).
+    /// Without `files`: share of the existing files to append to (above 0, at most 1).
     pub file_share: f64,
-    /// Without `files`: files that grow at most.
+    /// Without `files`: maximum number of files to append to.
     pub max_files: u64,
-    /// Bytes each of them grows by (1 byte to 1 GiB).
+    /// Bytes to append per file (1 byte to 1 GiB).
     pub size: Bytes,
-    /// `fsync` each file after its append, rather than the whole file system once at the end.
+    /// Sync each file after its append (`fsync`), instead of the whole file system once at the end.
     pub fsync: bool,
 }
 
@@ -163,7 +163,7 @@ pub struct AppendSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeleteSpec {
-    /// Approximate share of the old files that is removed (above 0, at most 1): whole directories are
+    /// Approximate share of the existing files to remove (above 0, at most 1); only whole directories are
     /// removed.
     pub file_share: f64,
 }
@@ -172,15 +172,15 @@ pub struct DeleteSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FioSpec {
-    /// Path of a job file, in a study from its folder; or the name of a preset (`many-small-files`).
+    /// Path of a job file (in a study, relative to its folder), or name of a preset (`many-small-files`).
     pub job: String,
-    /// The job itself; absent: what `job` names. A study's job files are read with the study.
+    /// Text of the job; absent: that of `job`. A study's job files are read together with the study.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Seconds a job that is bound by time runs; 0: as the job file says.
+    /// Run time of a time-based job in seconds; 0: as in the job file.
     pub seconds: u64,
-    /// What `{size}` of the job stands for; absent: half of the free space, at most 1 GiB. A study sets it to
-    /// what fits into its fullest state, so that every trial runs the same job.
+    /// Space for the job, to which `{size}` refers; absent: a study derives it from the state with the least
+    /// free space, so that every trial runs the same job; else half of the free space, at most 1 GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space: Option<Bytes>,
 }
@@ -198,7 +198,7 @@ impl Default for ColdRandomReadSpec {
 }
 
 impl Default for CreateSpec {
-    /// File sizes of FSFB (Conway et al. 2019, §3): 1 to 150 KiB, each alike.
+    /// File sizes of FSFB (Conway et al. 2019, §3): 1 to 150 KiB, uniform.
     fn default() -> Self {
         Self {
             files: None,

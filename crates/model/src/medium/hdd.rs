@@ -9,90 +9,94 @@ use serde::{Deserialize, Serialize};
 
 use super::parameter::parameters;
 
-/// What bands hold when a disk with overlapping tracks is made.
+/// Initial contents of the bands of a shingled disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Bands {
-    /// Nothing: sequential writes go to them directly.
+    /// Nothing: sequential writes go to the bands directly.
     Empty,
-    /// Other data: what does not cover a whole band goes through the persistent cache.
+    /// Other data: writes that do not cover a whole band go through the persistent cache.
     Written,
 }
 
-/// What the head does while it waits for its sector on the right track.
+/// Behaviour of the disk during the rotational delay of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Arrival {
     /// Nothing.
     Waits,
-    /// It reads what passes into the read buffer, as a drive with a track buffer does.
+    /// It reads the passing sectors into the read buffer, as a drive with a track buffer does.
     Reads,
 }
 
 parameters! {
     /// The parameters of a hard disk.
     numbers {
-        /// Rotational speed, revolutions per minute.
+        /// Rotational speed in revolutions per minute.
         rpm: 1_000..=30_000, "1/min";
         /// Data surfaces, each with one head.
         surfaces: 1..=64, "1";
         /// Tracks per surface.
         cylinders: 16..=16_000_000, "1";
-        /// Zones of equal track size.
+        /// Number of zones; tracks within a zone have equal size.
         zones: 1..=64, "1";
         /// Bytes per track in the outermost zone.
         outer_track_bytes: 4_096..=64_000_000, "B";
         /// Bytes per track in the innermost zone.
         inner_track_bytes: 4_096..=64_000_000, "B";
-        /// Seek to the next track, ready to read.
+        /// Track-to-track seek time for reads.
         track_to_track_ns: 1_000..=100_000_000, "ns";
-        /// Mean seek over all pairs of cylinders, ready to read.
+        /// Average seek time for reads, over all pairs of cylinders.
         average_seek_ns: 1_000..=100_000_000, "ns";
-        /// Seek from the first to the last cylinder, ready to read.
+        /// Full-stroke seek time for reads, from the first to the last cylinder.
         full_stroke_ns: 1_000..=200_000_000, "ns";
-        /// Where the seek curve changes from square root to linear, in thousandths of the stroke.
+        /// Seek distance at which the seek curve changes from square root to linear, in thousandths of the
+        /// full stroke.
         seek_knee_permille: 1..=900, "1/1000";
-        /// Seek to the next track, ready to write.
+        /// Track-to-track seek time for writes.
         track_to_track_write_ns: 1_000..=100_000_000, "ns";
-        /// Mean seek over all pairs of cylinders, ready to write.
+        /// Average seek time for writes, over all pairs of cylinders.
         average_seek_write_ns: 1_000..=100_000_000, "ns";
-        /// Seek from the first to the last cylinder, ready to write.
+        /// Full-stroke seek time for writes, from the first to the last cylinder.
         full_stroke_write_ns: 1_000..=200_000_000, "ns";
-        /// Head switch: from a track to the same track of the next surface, ready to write; also the track skew.
+        /// Head switch time for writes, to the same track of the next surface; also the track skew.
         head_switch_ns: 0..=50_000_000, "ns";
-        /// Cylinder switch: from the last track of a cylinder to the first of the next; also the skew.
+        /// Cylinder switch time, from the last track of a cylinder to the first of the next; also the
+        /// cylinder skew.
         cylinder_switch_ns: 0..=50_000_000, "ns";
-        /// Controller overhead of a command before the arm moves.
+        /// Controller overhead per command, before the seek.
         command_ns: 0..=10_000_000, "ns";
         /// Transfer rate of the host interface.
         interface_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
-        /// Read buffer; 0: no read buffer and no read-ahead.
+        /// Size of the read buffer; 0: no read buffer and no read-ahead.
         read_cache_bytes: 0..=68_719_476_736, "B";
-        /// Segments of the read buffer, each for one sequential stream.
+        /// Number of segments of the read buffer, one per sequential stream.
         read_segments: 1..=256, "1";
-        /// Write buffer; 0: every write reaches the platters before it is answered.
+        /// Size of the write buffer; 0: a write completes when it is on the platters.
         write_cache_bytes: 0..=68_719_476_736, "B";
-        /// Commands from which the disk chooses the next; 1: in order of arrival.
+        /// Number of queued commands from which the disk chooses the next; 1: in order of arrival.
         queue_depth: 1..=1_024, "1";
-        /// Number of later commands that may pass a waiting command.
+        /// Number of later commands that may overtake a waiting command.
         queue_patience: 1..=1_000_000, "1";
-        /// Bytes of a band of overlapping tracks, which is written as a whole; 0: tracks do not overlap.
+        /// Size of a band of shingled (overlapping) tracks, which is written as a whole; 0: not shingled.
         band_bytes: 0..=1_073_741_824, "B";
-        /// Persistent cache of a disk with bands, on its outermost tracks and beside its capacity.
+        /// Size of the persistent cache of a shingled disk, on its outermost tracks and in addition to its
+        /// capacity.
         media_cache_bytes: 0..=1_099_511_627_776, "B";
-        /// Ranges that the persistent cache may hold.
+        /// Maximum number of ranges in the persistent cache.
         media_cache_ranges: 1..=16_777_216, "1";
-        /// Bytes in sequence, waiting in the buffer, that are added to a band without the persistent cache.
+        /// Minimum length of a sequential run in the write buffer that is written to its band directly,
+        /// without the persistent cache.
         direct_write_bytes: 512..=1_073_741_824, "B";
-        /// Without requests for so long, a disk with bands empties its buffer and its persistent cache; 0: never.
+        /// Idle time after which a shingled disk empties its buffer and its persistent cache; 0: never.
         idle_ns: 0..=3_600_000_000_000, "ns";
     }
     choices {
-        /// Whether the bands, if the disk has any, are `empty` or `written` when it is created.
+        /// Initial state of the bands of a shingled disk: `empty` or `written`.
         bands: Bands;
-        /// What the head does before a read while it waits for its sector: nothing (`waits`), or it `reads` what passes into the buffer.
+        /// Rotational delay of a read: the disk `waits`, or `reads` the passing sectors into the read buffer.
         arrival: Arrival;
     }
 }

@@ -11,7 +11,7 @@ use super::preset::Preset;
 use super::spec::{MediumError, read};
 
 static RAM: Preset =
-    Preset { name: "ram", summary: "no time passes", source: "", parameters: Parameters::Ram };
+    Preset { name: "ram", summary: "no device time passes", source: "", parameters: Parameters::Ram };
 
 /// Makes the registry. `Ram` has no parameters.
 macro_rules! media {

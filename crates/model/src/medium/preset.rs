@@ -12,7 +12,7 @@ pub struct Preset {
     pub name: &'static str,
     /// Description, one line.
     pub summary: &'static str,
-    /// Where its figures come from.
+    /// Source of its figures.
     pub source: &'static str,
     pub(super) parameters: Parameters,
 }

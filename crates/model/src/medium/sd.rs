@@ -23,29 +23,29 @@ parameters! {
     numbers {
         /// Capacity in bytes; volumes are partitions of it.
         capacity_bytes: 1_048_576..=70_368_744_177_664, "B";
-        /// Bytes of an allocation unit (erase block, segment).
+        /// Size of an allocation unit (erase block, segment).
         unit_bytes: 65_536..=268_435_456, "B";
-        /// Allocation units that may be open for writing.
+        /// Maximum number of allocation units that are open for writing.
         open_units: 1..=256, "1";
-        /// Bytes of a page of one plane.
+        /// Page size of one plane.
         page_bytes: 512..=1_048_576, "B";
-        /// Planes that load and program together.
+        /// Planes that load and program in parallel.
         planes: 1..=16, "1";
-        /// Fixed overhead of a read.
+        /// Fixed overhead per read.
         read_command_ns: 0..=1_000_000_000, "ns";
         /// Time to load the pages of all planes into the register.
         load_ns: 0..=1_000_000_000, "ns";
         /// Time to switch to another plane's page in the register.
         plane_ns: 0..=1_000_000_000, "ns";
-        /// Time to look up another allocation unit when reading.
+        /// Time to look up another allocation unit, for a read.
         lookup_ns: 0..=1_000_000_000, "ns";
-        /// Fixed overhead of a write.
+        /// Fixed overhead per write.
         write_command_ns: 0..=1_000_000_000, "ns";
         /// Time to receive and program a page on all planes.
         program_ns: 0..=1_000_000_000, "ns";
         /// Time to copy the pages of all planes.
         copy_ns: 0..=1_000_000_000, "ns";
-        /// Time to close an allocation unit, without the copies.
+        /// Time to close an allocation unit, not counting copies.
         close_ns: 0..=10_000_000_000, "ns";
         /// Transfer rate of the host interface, for reads; that of writes is included in `program_ns`.
         interface_bytes_per_s: 1_000_000..=10_000_000_000, "B/s";
@@ -74,14 +74,14 @@ pub(super) const TURNS: bool = false;
 pub(super) static PRESETS: &[Preset] = &[
     Preset {
         name: "sd",
-        summary: "SD card with 4 MiB allocation units, two of them open",
+        summary: "SD card with 4 MiB allocation units, at most two open",
         source: "A. Bergmann, flashbench, README (measurements of a card)",
         parameters: kind::Parameters::Sd(SD),
     },
     Preset {
         name: "sd-class10",
-        summary: "SD card of speed class 10, 16 GB, 4 MiB allocation units, five of them open",
-        source: "SD Physical Layer 4.10: the least that such a card does; copies and closing as the card of flashbench's README",
+        summary: "SD card of speed class 10, 16 GB, 4 MiB allocation units, at most five open",
+        source: "SD Physical Layer 4.10: minimum performance of the class; copies and closing as measured in flashbench's README",
         parameters: kind::Parameters::Sd(SD_CLASS10),
     },
 ];

@@ -322,8 +322,8 @@ impl<'de> Visitor<'de> for NameOrTable {
     }
 }
 
-/// A name, or a table with the keys of every kind of medium: which of them suit the preset is checked when it
-/// is read.
+/// A name, or a table with the keys of every kind of medium; which of them apply to the preset is checked
+/// when the table is read.
 impl JsonSchema for MediumSpec {
     fn schema_name() -> Cow<'static, str> {
         "Medium".into()
@@ -342,7 +342,7 @@ impl JsonSchema for MediumSpec {
             }
         }
         json_schema!({
-            "description": format!("The medium: a preset's name, the path of a medium file, or a table with `preset` (either of them) and changed parameters. {}", about.join("; ")),
+            "description": format!("Device model: name of a preset, path of a medium file, or a table with `preset` (name or path) and the parameters to change. Presets: {}.", about.join("; ")),
             "type": ["string", "object"],
             "properties": properties,
             "additionalProperties": false,

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::parameter::parameters;
 
-/// Which block garbage collection cleans next.
+/// Victim selection of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Collection {
-    /// The one with the least valid data.
+    /// The block with the least valid data.
     Greedy,
-    /// The one with the best ratio of freed space and age to moved data.
+    /// The block with the best ratio of freed space and age to moved data.
     CostBenefit,
 }
 
@@ -31,7 +31,7 @@ pub enum Discards {
     Ignored,
 }
 
-/// What a flush costs.
+/// Effect of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -47,7 +47,7 @@ pub enum Flushes {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Folding {
-    /// In idle time, and beside the host's writes as soon as it is full.
+    /// In idle time, and in parallel with host writes when it is full.
     Beside,
     /// Only in idle time.
     Idle,
@@ -60,7 +60,7 @@ pub enum Folding {
 pub enum Condition {
     /// Erased, except for the share `occupied_permille`.
     Fresh,
-    /// Written once from start to end.
+    /// Written once sequentially.
     Filled,
     /// Full, in the steady state of random writes.
     Steady,
@@ -71,22 +71,21 @@ parameters! {
     numbers {
         /// Capacity in bytes; volumes are partitions of it.
         capacity_bytes: 1_048_576..=70_368_744_177_664, "B";
-        /// Share of the capacity that holds other, static data, in thousandths; only used with the condition
-        /// `fresh`.
+        /// Share of the capacity with other, static data, in thousandths; only with the condition `fresh`.
         occupied_permille: 0..=1_000, "1/1000";
-        /// Channels between controller and dies.
+        /// Number of channels between controller and dies.
         channels: 1..=64, "1";
         /// Dies per channel.
         dies_per_channel: 1..=64, "1";
-        /// Planes per die, which read and program together.
+        /// Planes per die, which read and program in parallel.
         planes: 1..=16, "1";
-        /// Bytes of a page, without the spare area for error correction.
+        /// Page size, without the spare area (OOB).
         page_bytes: 512..=1_048_576, "B";
         /// Pages per erase block of one plane.
         pages_per_block: 1..=16_384, "1";
         /// Mapping unit of the flash translation layer; a partial write reads the unit first.
         mapping_bytes: 512..=1_048_576, "B";
-        /// Flash beyond the capacity, in thousandths of the capacity (over-provisioning).
+        /// Over-provisioning: flash beyond the capacity, in thousandths of the capacity.
         spare_permille: 10..=4_000, "1/1000";
         /// Page read time, from the cells to the die's register (tR).
         read_ns: 0..=100_000_000, "ns";
@@ -98,43 +97,47 @@ parameters! {
         channel_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
         /// Transfer rate of the host interface.
         interface_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
-        /// Controller time per read, serial: limits the reads per second.
+        /// Controller time per read, one read after the other: limits the reads per second.
         command_ns: 0..=10_000_000, "ns";
-        /// The same for every other command.
+        /// Controller time per command other than a read, one after the other.
         write_command_ns: 0..=10_000_000, "ns";
         /// Additional latency of a read, in parallel with other commands.
         read_latency_ns: 0..=10_000_000, "ns";
         /// Additional latency of any other command, in parallel with other commands.
         write_latency_ns: 0..=10_000_000, "ns";
-        /// Write buffer; 0: every write reaches flash before it is answered.
+        /// Size of the write buffer; 0: a write completes when it is in flash.
         write_cache_bytes: 0..=68_719_476_736, "B";
-        /// SLC cache (one bit per cell, takes writes first), in thousandths of the capacity; 0: none.
+        /// Size of the SLC cache (one bit per cell, receives writes first), in thousandths of the capacity;
+        /// 0: none.
         slc_permille: 0..=500, "1/1000";
         /// Like `program_ns`, for the SLC cache.
         slc_program_ns: 0..=100_000_000, "ns";
-        /// Like `read_ns`, for flash with one bit per cell.
+        /// Like `read_ns`, for the SLC cache.
         slc_read_ns: 0..=100_000_000, "ns";
-        /// What remains of `slc_permille` when the drive is full: the rest uses flash that holds no data.
+        /// Minimum size of the SLC cache, on a full drive, in thousandths of the capacity; the rest of
+        /// `slc_permille` uses flash without data.
         slc_least_permille: 0..=500, "1/1000";
-        /// Memory for the map; a look-up in a part of the map that it does not hold costs a read of flash. 0: it
-        /// holds all of the map.
+        /// Memory for the mapping table; a lookup of an entry that is not in memory costs a flash read. 0:
+        /// the whole table is in memory.
         map_cache_bytes: 0..=1_099_511_627_776, "B";
         /// Idle time after which the drive empties its SLC cache and collects garbage; 0: never.
         idle_ns: 0..=3_600_000_000_000, "ns";
-        /// Wear levelling: static data is moved when the erase counts of blocks differ by this; 0: never.
+        /// Wear-levelling threshold: static data is moved when the erase counts of blocks differ by this; 0:
+        /// never.
         wear_threshold: 0..=1_000_000, "1";
     }
     choices {
         /// Victim selection of garbage collection: `greedy` or `cost-benefit`.
         collection: Collection;
-        /// Whether discards are `honoured` or `ignored`.
+        /// Discards are `honoured` or `ignored`.
         discards: Discards;
-        /// Whether a flush is `programmed`, or the write buffer is `protected` against power loss.
+        /// Effect of a flush: `programmed` (the write buffer is written to flash) or `protected` (none: the
+        /// buffer survives power loss).
         flushes: Flushes;
-        /// Whether the SLC cache is emptied in `idle` time only, or also `beside` the host's writes when it is
-        /// full.
+        /// When the SLC cache is emptied: in `idle` time only, or also `beside` (in parallel with) host
+        /// writes when it is full.
         folding: Folding;
-        /// State of the drive before the volume is used: `fresh`, `filled` once from start to end, or in the
+        /// State of the drive before the volume is used: `fresh`, `filled` once sequentially, or in the
         /// `steady` state of random writes.
         condition: Condition;
     }

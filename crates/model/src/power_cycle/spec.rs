@@ -12,30 +12,30 @@ pub const PLACES: [&str; 3] = ["configuration", "life", "cycle"];
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerCycleSpec {
-    /// Folder of its record in the store: lower case, digits and dashes.
+    /// Folder of its record in the store: lower-case letters, digits and dashes.
     pub name: String,
-    /// Random seed of the times of the cuts.
+    /// Random seed of the cut times.
     #[serde(default = "one")]
     pub seed: u64,
-    /// The load runs for a random time, uniform between these two numbers of seconds.
+    /// Seconds that the load runs before the cut: uniformly distributed between these two values.
     pub cut_after_s: [f64; 2],
-    /// How long the power stays off, in seconds: long enough for capacitors to discharge.
+    /// Seconds without power: long enough for capacitors to discharge.
     #[serde(default = "off_for")]
     pub off_for_s: f64,
-    /// What follows on damage.
+    /// What happens after damage.
     #[serde(default)]
     pub after_damage: AfterDamage,
-    /// Cycles of each configuration.
+    /// Number of cycles per configuration.
     #[serde(default = "cycles")]
     pub cycles: u64,
-    /// Most cycles of one file system; then it is made again and the next configuration has its turn. Absent: no
-    /// limit, so that a configuration goes on until it is damaged or has all its cycles.
+    /// Maximum number of cycles per file system, which is then made again, and the next configuration has its
+    /// turn. Absent: no limit, so that a configuration continues until it is damaged or has all its cycles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles_per_life: Option<u64>,
-    /// Exit statuses of `check` that say that it repaired something.
+    /// Exit statuses of `check` that mean that it repaired something.
     #[serde(default = "repaired")]
     pub check_repaired: Vec<i32>,
-    /// Exit statuses that say nothing of the file system.
+    /// Exit statuses that say nothing about the file system.
     #[serde(default)]
     pub undecided: UndecidedSpec,
     /// Command lines, run on this host without a shell, in the folder of the file.
@@ -43,7 +43,7 @@ pub struct PowerCycleSpec {
     /// Time limits.
     #[serde(default)]
     pub timeout: TimeoutSpec,
-    /// Name (lower case, digits and dashes) → values for `{NAME}` in the commands.
+    /// Configurations: name (lower-case letters, digits and dashes) → values for `{NAME}` in the commands.
     pub configuration: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -51,13 +51,13 @@ pub struct PowerCycleSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    /// Takes the power away; also when it is off.
+    /// Switches the power off, also if it is off already.
     pub power_off: Vec<String>,
-    /// Gives the power back; also when it is on. What it starts in the background stays.
+    /// Switches the power on, also if it is on already. What it starts in the background continues.
     pub power_on: Vec<String>,
-    /// Prints what changes with each boot as its first line; tried until it exits with 0.
+    /// Prints, on its first line, a value that differs after each boot; retried until it exits with 0.
     pub boot_id: Vec<String>,
-    /// Makes a new file system. Absent: the one that is there has the only life.
+    /// Makes a new file system. Absent: the existing file system has only one life.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
     /// Checks and repairs the file system, which is not mounted.
@@ -68,7 +68,7 @@ pub struct CommandSpec {
     pub verify: Vec<String>,
     /// Unmounts it.
     pub unmount: Vec<String>,
-    /// Writes, prints `ack TEXT` for what has to survive, and runs until it is cut.
+    /// Writes, prints `ack TEXT` for what has to survive, and runs until the power is cut.
     pub load: Vec<String>,
 }
 
@@ -108,8 +108,8 @@ impl Default for TimeoutSpec {
     }
 }
 
-/// Exit statuses that say nothing of the file system: of ssh without a connection (255), of a shell without the
-/// program (126, 127). They leave the cycle undecided.
+/// Exit statuses that say nothing about the file system, such as those of ssh without a connection (255) or
+/// of a shell without the program (126, 127). They leave the cycle undecided.
 ///
 /// Each command has its own: 32 of e2fsck(8) says that it was cancelled, of mount(8) that nothing can be mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -146,7 +146,7 @@ impl Default for UndecidedSpec {
     }
 }
 
-/// What follows on damage.
+/// What happens after damage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AfterDamage {

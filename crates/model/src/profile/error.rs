@@ -12,7 +12,7 @@ pub enum ProfileError {
         found: u32,
     },
     /// No regular file.
-    #[error("there is no regular file to make a profile of")]
+    #[error("it has no regular files")]
     Empty,
     /// A number outside its range.
     #[error("{key} = {value} is out of range: it must be {limit}")]

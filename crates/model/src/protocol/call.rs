@@ -25,6 +25,7 @@ use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
 use crate::lockstep::{LockstepResult, LockstepSpec, RunHistory};
 use crate::measure::{MeasureResult, MeasureSpec};
+use crate::memory::MemoryGroup;
 use crate::replay::{ReplayOptions, ReplayResult};
 use crate::verify::VerifyResult;
 use crate::{disk, layout};
@@ -358,7 +359,19 @@ calls! {
     /// `steady_from` it is asked to end once its rate is steady and it has read and written at least so many bytes.
     /// `device`: the block device below it, whose counters are read before and after; it must be held. `Stop` ends it
     /// with a failure.
-    RunFio { argv: Vec<String>, timeout_ms: u64, round_ms: u64, steady_from: Option<u64>, device: PathBuf } -> crate::fio::FioRun;
+    RunFio {
+        argv: Vec<String>,
+        timeout_ms: u64,
+        round_ms: u64,
+        steady_from: Option<u64>,
+        device: PathBuf,
+        #[serde(default)]
+        memory: Option<MemoryGroup>
+    } -> crate::fio::FioRun;
+    /// Where a control group of this name that limits memory can be made; nothing is made yet.
+    MemoryGroupPlace { name: String } -> PathBuf;
+    /// Remove a control group that limited memory; one that is gone is not an error.
+    RemoveMemoryGroup { path: PathBuf } -> ();
     /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open
     /// until it is removed. The reply is a path through the descriptor that the agent holds, which nobody can
     /// redirect. One that is there is an error.

@@ -137,11 +137,8 @@ impl Search<'_> {
     fn fitted(&mut self) -> Option<Fit> {
         let found = fit(self.problem.options, &self.runs)?;
         self.path.noise = Some(found.sd);
-        for (finding, effect) in self.path.findings.iter_mut().zip(&found.effects) {
-            finding.gain = effect.map(|effect| {
-                let reach = found.reach(found.error(&effect));
-                Gain { value: effect.value, interval: Some((effect.value - reach, effect.value + reach)) }
-            });
+        for (finding, gain) in self.path.findings.iter_mut().zip(found.gains()) {
+            finding.gain = gain;
         }
         self.enter_written();
         Some(found)
@@ -219,11 +216,8 @@ impl Search<'_> {
     fn enter_written(&mut self) {
         let worn = self.worn(&self.runs);
         let Some(found) = worn.and_then(|runs| fit(self.problem.options, &runs)) else { return };
-        for (finding, effect) in self.path.findings.iter_mut().zip(&found.effects) {
-            finding.written = effect.map(|effect| {
-                let reach = found.reach(found.error(&effect));
-                Gain { value: effect.value, interval: Some((effect.value - reach, effect.value + reach)) }
-            });
+        for (finding, written) in self.path.findings.iter_mut().zip(found.gains()) {
+            finding.written = written;
         }
     }
 

@@ -26,6 +26,7 @@ mod spending;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use fit::gains;
 pub use path::{Confirmation, Fate, Finding, Gain, MeasuredBlock, MeasuredRun, Path, Verdict};
 pub use power::{Foresight, foresee};
 

@@ -11,7 +11,7 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSpec {
-    /// Short name.
+    /// Short name of the claim.
     pub id: String,
     /// Author, year, section or table.
     pub source: String,
@@ -20,22 +20,21 @@ pub struct ClaimSpec {
     /// The published number, as text (`"11.40 ms → 11.84 ms"`).
     #[serde(default)]
     pub published: String,
-    /// How it is checked; absent: by `all`, or not tested here.
+    /// Check of the claim; absent: `all` is used, or the claim is not tested.
     #[serde(default)]
     pub check: Option<ClaimCheck>,
-    /// Every clause of the sentence as a check of its own, instead of `check`: the claim holds if all of them
-    /// do, and is contradicted if one of them is.
+    /// Checks of a claim with several clauses, one per clause, instead of `check`: the claim holds if all of
+    /// them hold, and is contradicted if one is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all: Vec<ClaimCheck>,
-    /// Conditions under which the sentence was published; where one is not met the verdict is *not comparable*.
+    /// Conditions under which the finding was published; if one is not met, the verdict is *not comparable*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<GivenSpec>,
-    /// Factor, as a dotted path (`"file_system.kind"`): the claim must hold for each of its values
-    /// separately; absent: all trials are judged together. File systems and media are judged separately in
-    /// any case.
+    /// Factor, as a dotted path (`"file_system.kind"`), for each value of which the claim must hold; absent:
+    /// all trials are judged together. File systems and media are always judged separately.
     #[serde(default)]
     pub each: Option<String>,
-    /// Why it is not tested here, when `check` and `all` are absent.
+    /// Reason why the claim is not tested, if `check` and `all` are absent.
     #[serde(default)]
     pub not_tested: String,
 }
@@ -47,8 +46,8 @@ impl ClaimSpec {
     }
 }
 
-/// A check of a claim. Cells are selected by factor values: dotted path → value; factors not named vary
-/// and are paired between both sides.
+/// A check of a claim. Cells are selected by factor values (dotted path → value); other factors vary, and are
+/// paired between the two sides of a ratio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ClaimCheck {
@@ -60,71 +59,74 @@ pub enum ClaimCheck {
         numerator: BTreeMap<String, serde_json::Value>,
         /// Factor values of the denominator.
         denominator: BTreeMap<String, serde_json::Value>,
-        /// Holds when the whole interval is above this value
+        /// Lower bound: holds if the whole confidence interval is above this value.
         #[serde(default)]
         above: Option<f64>,
-        /// Holds when the whole interval is below this value; with `above`, between the two.
+        /// Upper bound: holds if the whole confidence interval is below this value; with `above`, between the
+        /// two.
         #[serde(default)]
         below: Option<f64>,
-        /// Instead of both, "as fast as": holds when the whole interval lies between 1 ÷ (1 + `margin`) and 1 +
-        /// `margin` (above 0).
+        /// Instead of both bounds, for "as fast as": holds if the whole confidence interval is between 1 ÷
+        /// (1 + `margin`) and 1 + `margin` (above 0).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         margin: Option<f64>,
     },
-    /// A metric's own value in the chosen cells.
+    /// Value of a metric in the selected cells.
     Value {
         /// Metric name.
         metric: String,
-        /// Factor values.
+        /// Factor values of the cells; absent: all cells.
         #[serde(default, rename = "where")]
         cells: BTreeMap<String, serde_json::Value>,
-        /// Holds when the whole interval is above this value
+        /// Lower bound: holds if the whole confidence interval is above this value.
         #[serde(default)]
         above: Option<f64>,
-        /// Holds when the whole interval is below this value; with `above`, between the two.
+        /// Upper bound: holds if the whole confidence interval is below this value; with `above`, between the
+        /// two.
         #[serde(default)]
         below: Option<f64>,
-        /// Instead of both, of a metric that is a ratio: holds when the whole interval lies between 1 ÷ (1 +
-        /// `margin`) and 1 + `margin` (above 0).
+        /// Instead of both bounds, for a metric that is a ratio: holds if the whole confidence interval is
+        /// between 1 ÷ (1 + `margin`) and 1 + `margin` (above 0).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         margin: Option<f64>,
     },
-    /// Ratio of a latency's mean over the last quarter of the run to that over the second quarter.
+    /// Mean latency in the last quarter of the run ÷ mean latency in the second quarter.
     Trend {
-        /// Operation name (`create`).
+        /// Name of the operation (`create`).
         operation: String,
-        /// Factor values.
+        /// Factor values of the cells; absent: all cells.
         #[serde(default, rename = "where")]
         cells: BTreeMap<String, serde_json::Value>,
-        /// Holds when the whole interval is above this value
+        /// Lower bound: holds if the whole confidence interval is above this value.
         #[serde(default)]
         above: Option<f64>,
-        /// Holds when the whole interval is below this value; with `above`, between the two.
+        /// Upper bound: holds if the whole confidence interval is below this value; with `above`, between the
+        /// two.
         #[serde(default)]
         below: Option<f64>,
-        /// Instead of both, "does not change": holds when the whole interval lies between 1 ÷ (1 + `margin`) and
-        /// 1 + `margin` (above 0).
+        /// Instead of both bounds, for "does not change": holds if the whole confidence interval is between 1
+        /// ÷ (1 + `margin`) and 1 + `margin` (above 0).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         margin: Option<f64>,
     },
-    /// A count is 0: one occurrence contradicts it; no occurrence is no proof. The result gives
-    /// the number of logs in which none was seen, and an upper bound of how often it occurs.
+    /// A count is 0. One occurrence contradicts the claim. None is no proof, so the result gives the number
+    /// of request logs inspected and an upper bound of the frequency.
     Never {
-        /// Name of the metric that counts what must not be seen (`power.broken_states`).
+        /// Name of the metric that counts the occurrences (`power.broken_states`).
         metric: String,
-        /// Name of the metric that counts what was inspected (`power.states`).
+        /// Name of the metric that counts the cases inspected (`power.states`).
         of: String,
-        /// Factor values.
+        /// Factor values of the cells; absent: all cells.
         #[serde(default, rename = "where")]
         cells: BTreeMap<String, serde_json::Value>,
     },
-    /// A count is at least 1: one occurrence is enough.
+    /// A count is at least 1: the claim holds with one occurrence.
     Exists {
-        /// Name of the metric that counts what has to be seen.
+        /// Name of the metric that counts the occurrences.
         metric: String,
-        /// Name of the metric that counts what was inspected.
+        /// Name of the metric that counts the cases inspected.
         of: String,
-        /// Factor values.
+        /// Factor values of the cells; absent: all cells.
         #[serde(default, rename = "where")]
         cells: BTreeMap<String, serde_json::Value>,
     },
@@ -207,40 +209,40 @@ impl ClaimCheck {
     }
 }
 
-/// Conditions of a claim, met by every trial that it is judged by.
+/// Conditions of a claim. Every trial used to judge it must meet them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GivenSpec {
-    /// Media, as `volume.medium` names them; a real device is none of them.
+    /// Names of media, as in `volume.medium`; a real device matches none.
     pub medium: Vec<String>,
-    /// Classes of device, modelled or real; a loop file is of none, because it is not known what it lies on.
+    /// Device classes, modelled or real; a loop device has none, because the device below its file is
+    /// unknown.
     pub class: Vec<DeviceClass>,
-    /// The clock of times.
+    /// Clock by which times are measured: `model` (of a virtual disk) or `wall`.
     pub time: Option<GivenTime>,
     /// Size of the volume.
     pub size: Option<SizeRange>,
-    /// How many times over the volume was written while it aged: bytes that reached the device ÷ size of the
-    /// volume.
+    /// Overwrites of the volume during ageing: bytes written to the device ÷ size of the volume.
     pub dose: Option<Range>,
-    /// Memory that can cache the volume: memory of the host ÷ size of the volume; 0 where the load uses direct
-    /// I/O.
+    /// Share of the volume that fits into the page cache: memory of the host ÷ size of the volume; 0 if the
+    /// load uses direct I/O.
     pub cache: Option<Range>,
-    /// The checked latency itself, in nanoseconds, on every side: says whether it is the regime of a device or
-    /// that of a page cache.
+    /// Range of the checked latency itself, in nanoseconds, on every side: distinguishes a device from the
+    /// page cache.
     pub latency: Option<Range>,
-    /// Other metrics of the trial, by name.
+    /// Other metrics of the trial: name → range.
     pub metrics: BTreeMap<String, Range>,
-    /// Settings by their dotted paths, and the values that each may have.
+    /// Other settings: dotted path → permitted values.
     pub settings: BTreeMap<String, Vec<serde_json::Value>>,
 }
 
-/// What a device is, as far as its latency goes.
+/// Class of a device by its latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceClass {
-    /// It turns: a model of a hard disk, or a device that the kernel calls rotational.
+    /// A hard disk: a model of one, or a device that the kernel reports as rotational.
     HardDisk,
-    /// A model of an SSD or a card, or a device that the kernel does not call rotational.
+    /// Flash: a model of an SSD or a card, or a device that the kernel reports as non-rotational.
     Flash,
     /// A model that takes no time.
     Memory,
@@ -258,23 +260,23 @@ impl DeviceClass {
     }
 }
 
-/// By which clock times are.
+/// Clock by which times are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GivenTime {
-    /// That of a virtual disk.
+    /// The clock of a virtual disk.
     Model,
-    /// The wall's.
+    /// Wall-clock time.
     Wall,
 }
 
-/// A range of a number.
+/// A range of numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Range {
-    /// Smallest value that meets the condition.
+    /// Minimum.
     pub at_least: Option<f64>,
-    /// Largest.
+    /// Maximum.
     pub at_most: Option<f64>,
 }
 
@@ -286,13 +288,13 @@ impl Range {
     }
 }
 
-/// A range of a size.
+/// A range of sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SizeRange {
-    /// Smallest size that meets the condition.
+    /// Minimum.
     pub at_least: Option<Bytes>,
-    /// Largest.
+    /// Maximum.
     pub at_most: Option<Bytes>,
 }
 

@@ -1,8 +1,8 @@
 //! Controls of a study: trials whose result is known in advance.
 //!
-//! An A/A pair measures one state twice, as if it were two, and must show no difference. A known slowdown is made by the
-//! virtual disk itself while it is measured, and must be found with its size; so must a small one, made by requests
-//! beside those of the measure, which neither the file system nor the disk knows of.
+//! An A/A pair measures one state twice, as if it were two, and must show no difference. A known slowdown is
+//! caused by the virtual disk itself while it is measured, and must be found with its size. So must a small
+//! one, caused by additional requests, of which neither the file system nor the disk knows.
 
 use std::collections::BTreeMap;
 
@@ -19,25 +19,26 @@ pub const CONTROL: &str = "control";
 /// Margin of equality where a study gives none.
 const MARGIN: f64 = 0.05;
 
-/// Which cells of the matrix have controls, and how large the known slowdown is. Each such cell gets one trial more per
-/// repeat for the A/A pair, one for the added requests and, on a virtual disk, one for the known slowdown; all begin with
-/// the cell's own image, where it has one.
+/// Control trials, whose result is known in advance. Each cell with controls gets one additional trial per
+/// repeat for the A/A pair, one for the added requests and, on a virtual disk, one for the known slowdown; if
+/// the cell has an image, they start from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ControlsSpec {
-    /// Dotted path of a factor → its value, or a list of values: cells with all of them have controls. Absent:
-    /// every cell.
+    /// Cells with controls: dotted path of a factor → value or list of values, all of which must match;
+    /// absent: every cell.
     pub of: BTreeMap<String, Value>,
-    /// Measure the same state twice (the A/A pair).
+    /// Measure the same state twice (A/A pair).
     pub same: bool,
-    /// How far apart the two halves of the A/A pair may be for a measure to count as equal: the whole interval of their
-    /// ratio lies between 1 ÷ (1 + `margin`) and 1 + `margin` (above 0, at most 1).
+    /// Equivalence margin of the A/A pair (above 0, at most 1): a measure counts as equal if the whole
+    /// confidence interval of the ratio is between 1 ÷ (1 + `margin`) and 1 + `margin`.
     pub margin: f64,
-    /// How many times as long the virtual disk takes for each request while the known slowdown is measured (above
-    /// 1, at most 100); 0: no known slowdown. Volumes that are no virtual disks have none.
+    /// Factor of the known slowdown: the virtual disk takes this many times as long per request (above 1, at
+    /// most 100); 0: none. Only for virtual disks.
     pub slow: f64,
-    /// Share of a measure's time that requests of fsage's own add to it, so that it takes about 1 + `extra` times as long
-    /// (above 0, at most 1); 0: none. They are direct reads at random places of the block device, on any kind of volume.
+    /// Size of a small known slowdown: fsage adds requests to a measure until it takes about 1 + `extra`
+    /// times as long (above 0, at most 1); 0: none. The requests are direct reads at random offsets of the
+    /// block device, for any kind of volume.
     pub extra: f64,
 }
 
@@ -76,7 +77,7 @@ impl Control {
         }
     }
 
-    /// What goes wrong with a virtual disk while it is measured; `None` where nothing does.
+    /// Faults of the virtual disk while it is measured; `None` if there are none.
     #[must_use]
     pub fn faults(self) -> Option<FaultSpec> {
         match self {

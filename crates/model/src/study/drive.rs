@@ -17,36 +17,38 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {
-    /// Device model: a preset (`fsage disk media` lists them), the path of a medium file (`mine.toml`,
-    /// docs/media.md), or a table with `preset`, which is either, and changed parameters.
+    /// Device model: name of a preset (`fsage disk media` lists them), path of a medium file (`mine.toml`,
+    /// docs/media.md), or a table with `preset` (name or path) and the parameters to change.
     pub medium: MediumSpec,
-    /// `model`: requests are answered at once and the time of the medium is only counted; `real`: each reply
-    /// is delayed by the time of the medium.
+    /// `model`: requests complete at once, and their modelled time is only added to the drive's clock;
+    /// `real`: each completion is delayed by the modelled time.
     #[serde(default)]
     pub time: DiskTime,
-    /// In model time, what CPU time is on the drive's clock: `ignored` (absent), or `serial` (docs/disk.md).
+    /// CPU time in model time: `ignored` (default), or `serial`: it passes on the drive's clock
+    /// (docs/disk.md).
     #[serde(default, skip_serializing_if = "DiskCpu::is_ignored")]
     pub cpu: DiskCpu,
-    /// Logical block size, 512 or 4096.
+    /// Logical block size in bytes, 512 or 4096.
     #[serde(default = "sector")]
     pub block_bytes: u32,
-    /// Log every request, and keep the log with the trial; it takes memory.
+    /// Log every request and keep the log with the trial; the log takes memory.
     #[serde(default)]
     pub log: bool,
-    /// Memory limit of data that is not self-describing; absent: derived from the host's available memory
-    /// when the drive is created (docs/disk.md).
+    /// Memory limit for data that is not self-describing (docs/disk.md); absent: derived from the host's
+    /// available memory when the drive is created.
     #[serde(default)]
     pub memory: Option<Bytes>,
-    /// Folder for a temporary file that takes the data beyond `memory`; absent: writes beyond it fail.
+    /// Folder of a temporary file for data beyond `memory`; absent: writes beyond it fail.
     #[serde(default)]
     pub spill: Option<PathBuf>,
-    /// Faults to inject (docs/disk.md); offsets count through the partitions, one after the other.
+    /// Faults to inject (docs/disk.md). Offsets are those of the concatenated partitions, in the order of the
+    /// study.
     #[serde(default)]
     pub faults: Option<FaultSpec>,
     /// I/O scheduler of every partition; absent: not changed.
     #[serde(default)]
     pub scheduler: Option<String>,
-    /// Other settings of every partition's request queue, those of the scheduler among them.
+    /// Other settings of the request queue of every partition, scheduler parameters included.
     #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
     pub queue: QueueSpec,
 }

@@ -15,70 +15,79 @@ use crate::size::Bytes;
 /// Unit in which the size of a file is rounded down.
 const FILE_UNIT: u64 = 1 << 20;
 
-/// Parameters of the `fio` stage: files of equal size are written once, then fio runs at every point, which is a
-/// combination of the parameters that are lists. Combinations that cannot be (more than one request at a time
-/// with a synchronous engine, several jobs per file of a sequential pattern) are left out. Runs also on the bare
-/// device (`file_system.kind = "bare"`). Times are the wall's, so not on a disk in model time.
+/// Parameters of the `fio` stage: files of equal size are written once, then fio runs at every point, a
+/// combination of the parameters that are lists. Impossible combinations (more than one request in flight
+/// with a synchronous engine, several jobs per file of a sequential pattern) are skipped. Also runs on the
+/// bare device (`file_system.kind = "bare"`). Times are wall-clock times, so it is refused on a disk in model
+/// time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FioStage {
     /// Name in dotted paths; absent: `fio`.
     #[serde(default = "fio_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
     /// Pattern: `read`, `write`, `rw`, `randread`, `randwrite` or `randrw`. Required without `job`.
     #[serde(default = "no_pattern")]
     pub rw: OneOrMany<FioPattern>,
-    /// A job file instead of the parameters `rw` to `files`: its path from the study's folder, or the name of a preset
-    /// (`many-small-files`). Only keys that keep it within its folder are allowed (docs/measures.md). It runs as one point,
-    /// for `runtime`, with `{size}` and `{files}` as `size` or `fill` say. Not on a bare device.
+    /// Job file, instead of the parameters `rw` to `files`: a path relative to the study's folder, or the
+    /// name of a preset (`many-small-files`). Only keys that do not leave its folder are allowed
+    /// (docs/measures.md). It runs as one point for `runtime`; `{size}` and `{files}` stand for what `size`
+    /// or `fill` gives. Not on a bare device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// The job itself; absent: what `job` names. A study's job files are read with the study.
+    /// Text of the job; absent: that of `job`. A study's job files are read together with the study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Percent of the operations that read, of mixed patterns (1..=99).
+    /// Percentage of reads in a mixed pattern (1..=99).
     #[serde(default = "seventy")]
     pub rwmixread: OneOrMany<u32>,
-    /// Block size: a multiple of 512, with `direct` of the device's logical block.
+    /// Block size: a multiple of 512, and with `direct` of the device's logical block size.
     #[serde(default = "four_kib")]
     pub bs: OneOrMany<Bytes>,
-    /// Engine: `sync`, `libaio`, `io_uring` or `mmap`.
+    /// I/O engine: `sync`, `libaio`, `io_uring` or `mmap`.
     #[serde(default = "libaio")]
     pub ioengine: OneOrMany<FioEngine>,
-    /// Requests under way per job (1..=4096); at most what the device's queue takes.
+    /// Requests in flight per job (1..=4096). With `direct`, jobs × `iodepth` must not exceed the device's
+    /// `nr_requests`.
     #[serde(default = "one")]
     pub iodepth: OneOrMany<u32>,
-    /// Jobs that each work on all files (1..=256), of random patterns; of sequential ones every file has a job
-    /// of its own.
+    /// Number of jobs of a random pattern (1..=256), each of which uses all files. A sequential pattern has
+    /// one job per file.
     #[serde(default = "one")]
     pub numjobs: OneOrMany<u32>,
-    /// Bypass the page cache.
+    /// Bypass the page cache (`O_DIRECT`).
     #[serde(default = "always")]
     pub direct: OneOrMany<bool>,
-    /// Files of equal size, over which the load is spread evenly (1..=1024). On a bare device: stretches of it,
-    /// one after the other.
+    /// Memory limit of fio, its page cache included, set by a control group (at least 32 MiB). `size` divided
+    /// by this limit is the ratio of working set to cache. Applies only to points that use the page cache.
+    /// Absent: no limit.
+    #[serde(default = "unlimited", skip_serializing_if = "is_unlimited")]
+    pub memory: OneOrMany<Bytes>,
+    /// Number of files of equal size, over which the load is spread evenly (1..=1024). On a bare device:
+    /// consecutive areas of equal size.
     #[serde(default = "one")]
     pub files: OneOrMany<u32>,
-    /// Bytes of all files together, whatever their number; absent: as `fill` says.
+    /// Total size of all files, whatever their number; absent: set by `fill`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
-    /// Without `size`: share of the volume that the files take together (above 0, at most 0.95).
+    /// Without `size`: total size of the files as a share of the volume (above 0, at most 0.95).
     #[serde(default = "half")]
     pub fill: f64,
-    /// Longest time of a point in seconds (0.5 to a day), ramp left out.
+    /// Maximum time per point in seconds (0.5 to 86,400), without `ramp`.
     #[serde(default = "minute")]
     pub runtime: f64,
-    /// Seconds before that which are not counted.
+    /// Ramp time per point in seconds, before anything is counted (fio's `ramp_time`).
     #[serde(default)]
     pub ramp: f64,
-    /// End a point as soon as its rate is steady by the rule of SNIA's performance test specification: over five
-    /// rounds the range is at most 20 % of the mean, and the fitted line changes by at most 10 % of it.
+    /// End a point when its rate is steady, by the criterion of SNIA's performance test specification: over
+    /// five rounds, the range is at most 20 % of the mean, and the fitted line changes by at most 10 % of it.
     #[serde(default = "yes")]
     pub steady: bool,
-    /// Seconds of such a round (at least 0.1); absent: a twentieth of `runtime`, at least 0.2.
+    /// Length of a round of `steady` in seconds (at least 0.1); absent: a twentieth of `runtime`, at least
+    /// 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<f64>,
 }
@@ -89,6 +98,14 @@ fn fio_name() -> String {
 
 const fn no_pattern() -> OneOrMany<FioPattern> {
     OneOrMany(Vec::new())
+}
+
+const fn unlimited() -> OneOrMany<Bytes> {
+    OneOrMany(Vec::new())
+}
+
+const fn is_unlimited(memory: &OneOrMany<Bytes>) -> bool {
+    memory.0.is_empty()
 }
 
 fn seventy() -> OneOrMany<u32> {
@@ -119,11 +136,11 @@ const fn minute() -> f64 {
     60.0
 }
 
-/// Most combinations that a stage may name, those that cannot be among them.
+/// Maximum number of combinations of a stage, impossible ones included.
 pub const MOST_COMBINATIONS: usize = 1_000_000;
 
 impl FioStage {
-    /// Every combination that can be, in the order of the lists; none where they are more than
+    /// Every possible combination, in the order of the lists; none if there are more than
     /// [`MOST_COMBINATIONS`].
     #[must_use]
     pub fn points(&self) -> Vec<FioPoint> {
@@ -140,7 +157,7 @@ impl FioStage {
         points
     }
 
-    /// How many combinations the lists make, those that cannot be among them; saturates.
+    /// Number of combinations of the lists, impossible ones included; saturates.
     #[must_use]
     pub fn combination_count(&self) -> usize {
         let lists = [
@@ -152,6 +169,7 @@ impl FioStage {
             self.numjobs.0.len(),
             self.direct.0.len(),
             self.files.0.len(),
+            self.memory.0.len().max(1),
         ];
         lists.into_iter().fold(1, usize::saturating_mul)
     }
@@ -172,13 +190,22 @@ impl FioStage {
                             iodepth: 0,
                             numjobs: 0,
                             files: 0,
+                            memory: None,
                         };
-                        found.extend(self.sizes(&load));
+                        self.limits(&load).for_each(|load| found.extend(self.sizes(&load)));
                     }
                 }
             }
         }
         found
+    }
+
+    /// The same load at every limit of memory; once where it does not use the page cache.
+    fn limits<'a>(&'a self, load: &'a FioPoint) -> impl Iterator<Item = FioPoint> + 'a {
+        let limits: &[Bytes] = if load.is_buffered() { &self.memory.0 } else { &[] };
+        let none = limits.is_empty().then_some(None);
+        let each = limits.iter().copied().map(Some).chain(none);
+        each.map(|memory| FioPoint { memory, ..load.clone() })
     }
 
     /// The same load at every size, depth and number.
@@ -200,8 +227,8 @@ impl FioStage {
         found
     }
 
-    /// What its job file is called in metrics and files: `job-` and the file's name without its ending, in `a-z`, `0-9`, `-`
-    /// and `_`, at most 60 characters. Nothing without one.
+    /// Name of its job file in metrics and files: `job-` and the file's name without its extension, in `a-z`,
+    /// `0-9`, `-` and `_`, at most 60 characters. `None` without one.
     #[must_use]
     pub fn job_name(&self) -> Option<String> {
         let stem = Path::new(self.job.as_ref()?).file_stem()?.to_string_lossy().to_ascii_lowercase();
@@ -209,7 +236,7 @@ impl FioStage {
         Some(format!("job-{}", stem.chars().take(60).map(plain).collect::<String>()))
     }
 
-    /// Whether it has the parameters of a point that were left out, and no others.
+    /// Whether all parameters of a point are absent or at their defaults.
     #[must_use]
     pub fn has_no_points(&self) -> bool {
         self.rw.0.is_empty()
@@ -220,9 +247,10 @@ impl FioStage {
             && self.numjobs == one()
             && self.direct == always()
             && self.files == one()
+            && is_unlimited(&self.memory)
     }
 
-    /// Bytes of each of so many files on a volume of this size.
+    /// Size of each file, for this number of files on a volume of this size.
     #[must_use]
     pub fn file_bytes(&self, files: u32, volume_bytes: u64) -> u64 {
         let all = self.size.map_or_else(|| to_u64(as_f64(volume_bytes) * self.fill), |size| size.0);
@@ -230,7 +258,7 @@ impl FioStage {
         if each >= FILE_UNIT { each - each % FILE_UNIT } else { each - each % 4096 }
     }
 
-    /// Seconds of a round of the rule for steady state.
+    /// Seconds of a round of the steady-state criterion.
     #[must_use]
     pub fn round_s(&self) -> f64 {
         self.round.unwrap_or_else(|| (self.runtime / 20.0).max(0.2))
@@ -264,6 +292,27 @@ mod tests {
         // Reads alone have no mix, so that two mixes are one point.
         assert_eq!(stage(r#""rw": "read", "rwmixread": [50, 70], "numjobs": [1, 4]"#).points().len(), 1);
         assert!(stage(r#""rw": "read", "ioengine": "sync", "iodepth": 8"#).points().is_empty());
+    }
+
+    #[test]
+    fn memory_limits_what_uses_the_page_cache() {
+        let both = stage(
+            r#""rw": "randread", "ioengine": ["libaio", "mmap"], "direct": [true, false], "memory": ["64MiB", "128MiB"]"#,
+        );
+        let names: Vec<String> = both.points().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            names,
+            [
+                "randread-4k-libaio-d1-j1-f1",
+                "randread-4k-libaio-d1-j1-f1-buffered-m64m",
+                "randread-4k-libaio-d1-j1-f1-buffered-m128m",
+                "randread-4k-mmap-d1-j1-f1-m64m",
+                "randread-4k-mmap-d1-j1-f1-m128m",
+                "randread-4k-mmap-d1-j1-f1-buffered-m64m",
+                "randread-4k-mmap-d1-j1-f1-buffered-m128m",
+            ]
+        );
+        assert_eq!(both.combination_count(), 8);
     }
 
     #[test]

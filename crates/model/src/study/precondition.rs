@@ -9,36 +9,38 @@ use crate::size::Bytes;
 /// Unit that the bytes written are rounded down to: the block of the sequential passes.
 const UNIT: u64 = 1 << 20;
 
-/// Parameters of the `precondition` stage: the device is written sequentially from end to end, then at random until its
-/// rate is steady (SNIA's performance test specification) and the device's size was written, so that flash is measured as it is in use and not as it is
-/// when new. It comes first and works on the device before mkfs; on a real device it is done once, and further trials and
-/// runs of the study take it from the store. Needs fio.
+/// Parameters of the `precondition` stage: the device is written sequentially from end to end, then at random
+/// until its rate is steady (SNIA's performance test specification) and its size was written, so that flash
+/// is measured as it is in use, not as it is when new. It is the first stage and works on the device before
+/// mkfs. A real device is preconditioned once; later trials and runs of the study use the result recorded in
+/// the store. Needs fio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreconditionStage {
     /// Name in dotted paths; absent: `precondition`.
     #[serde(default = "precondition_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// How often the whole device is written sequentially (1..=10).
+    /// Number of sequential passes over the whole device (1..=10).
     #[serde(default = "two")]
     pub fills: u32,
-    /// Block size of the random writes: a multiple of the device's logical block.
+    /// Block size of the random writes: a multiple of the device's logical block size.
     #[serde(default = "four_kib")]
     pub bs: Bytes,
-    /// Requests under way per job (1..=4096); at most what the device's queue takes.
+    /// Requests in flight per job (1..=4096). Jobs × `iodepth` must not exceed the device's `nr_requests`.
     #[serde(default = "thirty_two")]
     pub iodepth: u32,
-    /// Jobs that write at random at the same time (1..=256).
+    /// Number of jobs that write at random at the same time (1..=256).
     #[serde(default = "one")]
     pub numjobs: u32,
-    /// Longest time of the random writes in seconds (0.5 to a week). They end earlier when their rate is steady, on flash not before the device's size was written.
+    /// Maximum time of the random writes in seconds (0.5 to 604,800). They end earlier if their rate is
+    /// steady and, on flash, the device's size was written.
     #[serde(default = "two_hours")]
     pub runtime: f64,
-    /// Seconds of a round of the rule for steady state (at least 0.1); absent: 60, or a twentieth of `runtime` where that
-    /// is less.
+    /// Length of a round of the steady-state criterion in seconds (at least 0.1); absent: 60, or a twentieth
+    /// of `runtime` if that is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<f64>,
 }
@@ -68,7 +70,7 @@ const fn two_hours() -> f64 {
 }
 
 impl PreconditionStage {
-    /// The random writes as a point of fio on one stretch of the device.
+    /// The random writes as a point of fio on one area of the device.
     #[must_use]
     pub const fn point(&self) -> FioPoint {
         FioPoint {
@@ -80,6 +82,7 @@ impl PreconditionStage {
             numjobs: self.numjobs,
             files: 1,
             direct: true,
+            memory: None,
         }
     }
 
@@ -89,7 +92,8 @@ impl PreconditionStage {
         self.round.unwrap_or_else(|| (self.runtime / 20.0).clamp(0.2, 60.0))
     }
 
-    /// Bytes that are written of a device of this size: all but what tells whose it is. 0 where there is no room.
+    /// Bytes to write on a device of this size: all but its two ends, which identify its contents. 0 if there
+    /// is no space.
     #[must_use]
     pub const fn bytes(device_bytes: u64) -> u64 {
         let bytes = device_bytes.saturating_sub(BARE_HEAD_BYTES + BARE_TAIL_BYTES);

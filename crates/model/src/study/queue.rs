@@ -53,30 +53,31 @@ pub fn is_parameter(name: &str) -> bool {
     SCHEDULERS.iter().flat_map(|(_, parameters)| *parameters).any(|(known, _)| *known == name)
 }
 
-/// Settings of the device's request queue that are changed for a trial, and restored after it. Absent keys are not
-/// changed. A change of `scheduler` itself resets `nr_requests` and the parameters of both schedulers to the kernel's defaults.
+/// Settings of the device's request queue (sysfs), changed for a trial and restored after it. Absent keys are
+/// not changed, but a change of `scheduler` resets `nr_requests` and the parameters of both schedulers to the
+/// kernel's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSpec {
-    /// Requests that may wait in the queue, at least 4; not of a real device.
+    /// Maximum number of requests in the queue, at least 4; not for a real device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nr_requests: Option<u32>,
-    /// The most that is read ahead of sequential reads, in KiB, a multiple of 4.
+    /// Maximum read-ahead of sequential reads in KiB, a multiple of 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_ahead_kb: Option<u32>,
-    /// Merging of requests: 0 as usual, 1 only simple merges, 2 none.
+    /// Merging of requests: 0 all merges, 1 only simple merges, 2 none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nomerges: Option<u32>,
-    /// Which processor completes a request: 0 any, 1 one of the group that issued it, 2 the one that issued it.
+    /// CPU that completes a request: 0 any, 1 one of the group of the submitting CPU, 2 the submitting CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rq_affinity: Option<u32>,
-    /// Parameters of the scheduler (`fifo_batch`, `slice_idle_us`, `read_lat_nsec`, …) → value, in the kernel's units. Times in
-    /// milliseconds have to be whole ticks of the kernel: multiples of 20 are everywhere.
+    /// Scheduler parameters: name (`fifo_batch`, `slice_idle_us`, `read_lat_nsec`, …) → value in the kernel's
+    /// units. Times in milliseconds must be whole kernel ticks: multiples of 20 always are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub iosched: BTreeMap<String, i64>,
 }
 
-/// Why a setting of the queue cannot be.
+/// Why a setting of the queue is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     /// No scheduler has this parameter.

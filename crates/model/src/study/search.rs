@@ -23,68 +23,69 @@ pub const BASE: &str = "base";
 /// What stands between the names of options.
 const AND: &str = " + ";
 
-/// A search for the options that make each cell of the matrix faster (docs/tuning.md): each option is a named set of
-/// settings, runs with several options at once estimate the gain of each, and the chosen options are confirmed in new
-/// runs against the study as it is.
+/// A search for options that make each cell of the matrix faster (docs/tuning.md). Each option is a named set
+/// of settings; runs with several options at once estimate the gain of each, and the chosen options are
+/// confirmed in new runs against the study without options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSpec {
-    /// `evidence`: screening designs in which every run informs all options, and a confirmation; `greedy`: as published
-    /// by CEWG 2013, one run of each option, the largest gain is kept. For comparison.
+    /// `evidence`: screening designs, in which every run gives information on all options, then a
+    /// confirmation; `greedy`: the published search (CEWG 2013), one run per option, keeping the largest
+    /// gain, for comparison.
     #[serde(default)]
     pub method: Method,
-    /// Name (lower case, digits and dashes) → what the option sets: dotted path → value. Paths are `volume.scheduler`
-    /// and those below `volume.queue` and `file_system.options`; mount options are added to those of the study, any other value replaces
-    /// the study's. Options of another file system than the cell's are left out of its search.
+    /// Options: name (lower-case letters, digits and dashes) → dotted path → value. Allowed paths are
+    /// `volume.scheduler` and those below `volume.queue` and `file_system.options`. Mount options are added
+    /// to those of the study, other values replace the study's. Options of other file systems are skipped.
     pub option: BTreeMap<String, BTreeMap<String, Value>>,
-    /// Names of the options that are searched; empty: all.
+    /// Names of the options to search; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
-    /// Sets of options that exclude each other. Options that give one setting different values do so anyway.
+    /// Sets of options that exclude each other. Options that give one setting different values always do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clashes: Vec<Vec<String>>,
-    /// Options that are known to gain nothing (A/A controls): one that the search keeps is a reason not to trust it.
-    /// Only these may have no settings at all.
+    /// A/A controls: options known to gain nothing; only these may have no settings. A search that keeps one
+    /// cannot be trusted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub null: Vec<String>,
-    /// What has to hold of the file system with any option; options of which it is known that it does not are left out.
+    /// Requirements that the file system has to meet; options known to violate one are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<Requirement>,
-    /// The recommended options write at most so many times as much as the study without options (1.1: a tenth more), for
-    /// each operation of the first `age` stage: on modelled flash what is programmed, elsewhere what the device is given to
-    /// write. At least 1.01; absent: no limit.
+    /// Limit of the bytes that the recommended options write per operation of the first `age` stage, as a
+    /// multiple of those without options (1.1: 10 % more; at least 1.01); absent: no limit. On modelled
+    /// flash, bytes programmed are counted, elsewhere bytes written to the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wear: Option<f64>,
-    /// What runs are compared by: the weighted mean of the logarithms of these metrics. Empty: every workload of the `fio`
-    /// and `measure` stages alike, each by the mean over its points, as the published merit weighs them.
+    /// Metrics by which runs are compared, as the weighted mean of their logarithms. Empty: every workload of
+    /// the `fio` and `measure` stages with equal weight, each by the mean over its points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub score: Vec<ScoreSpec>,
-    /// Runs of the search of one cell, at most.
+    /// Maximum number of runs per search (one search per cell).
     pub budget: u32,
-    /// The smallest gain that matters, as a share (above 0, at most 1): options that are unlikely to show so much are
+    /// Smallest relevant gain, as a share (above 0, at most 1): options that are unlikely to reach it are
     /// dropped early.
     #[serde(default = "two_percent")]
     pub least_gain: f64,
-    /// Expected noise of one run, as a share (above 0, at most 1): what a budget can show is worked out with it
-    /// beforehand. The search itself measures its noise.
+    /// Expected noise of one run, as a share (above 0, at most 1), for estimating what the budget can show.
+    /// The search itself measures the noise.
     #[serde(default = "three_percent")]
     pub noise: f64,
-    /// Random seed of designs and orders; absent: the study's.
+    /// Random seed of designs and run order; absent: that of the study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
 
-/// What a search may be told to keep.
+/// A requirement of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Requirement {
-    /// On a drive that keeps its word the file system mounts after a power cut, needs no repair, and has everything
-    /// that was synced (docs/power.md).
+    /// After a power cut on an honest drive, the file system mounts, needs no repair, and has everything that
+    /// was synced (docs/power.md).
     SurvivesPowerCut,
 }
 
 impl Requirement {
-    /// Whether it holds of this file system with these options, as [`promises`] takes them; `None`: not known.
+    /// Whether it holds for this file system with these options, as [`promises`] takes them; `None`: unknown.
     #[must_use]
     pub fn holds(self, kind: &str, options: &[String]) -> Option<bool> {
         match self {
@@ -101,16 +102,16 @@ impl std::fmt::Display for Requirement {
     }
 }
 
-/// A metric that counts for the score.
+/// A metric of the score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScoreSpec {
     /// Name of the metric.
     pub metric: String,
-    /// Its weight against the others (above 0).
+    /// Weight relative to the others (above 0).
     #[serde(default = "one_weight")]
     pub weight: f64,
-    /// Whether a `larger` or a `smaller` value is better; absent: as the metric itself says.
+    /// Direction: whether a `larger` or a `smaller` value is better; absent: that of the metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better: Option<Better>,
 }
@@ -155,7 +156,7 @@ pub enum ScoreError {
     /// It has no logarithm.
     #[error("its metric `{0}` is not above 0")]
     NotPositive(String),
-    /// Nobody knows which way is better.
+    /// The metric has no direction.
     #[error("its metric `{0}` is neither better nor worse when it is larger: say `better` in the study")]
     Undirected(String),
 }
@@ -225,7 +226,7 @@ impl SearchSpec {
         Space { options, null, problem }
     }
 
-    /// Whether it is known that an option breaks this requirement on this kind of file system.
+    /// Whether an option is known to break this requirement on this kind of file system.
     #[must_use]
     pub fn breaks(&self, option: &str, kind: &str, requirement: Requirement) -> bool {
         let Some(settings) = self.option.get(option) else { return false };
@@ -310,39 +311,53 @@ impl StudySpec {
                 1.0 / crate::quantity::as_f64(u64::try_from(points.len().max(1)).unwrap_or(u64::MAX));
             points.into_iter().map(move |metric| ScoreSpec { metric, weight, better: None })
         };
-        self.workloads().into_iter().flat_map(weigh).collect()
+        self.workloads().into_iter().flat_map(|workload| weigh(workload.metrics)).collect()
     }
 
     /// The workloads of its `fio` and `measure` stages, each with the metrics of its points.
     #[must_use]
-    pub fn workloads(&self) -> Vec<Vec<String>> {
+    pub fn workloads(&self) -> Vec<Workload> {
         let (mut measured, mut pointed) = (true, true);
-        let mut found: Vec<Vec<String>> = Vec::new();
+        let mut found: Vec<Workload> = Vec::new();
         for stage in self.stages() {
             match stage {
                 StageSpec::Measure(stage) => {
                     let prefix = metric::prefix(&stage.name, std::mem::take(&mut measured));
                     let names: BTreeSet<&str> = stage.measures.iter().map(|measure| measure.name()).collect();
-                    found.extend(names.into_iter().map(|name| vec![format!("{prefix}{name}")]));
+                    found.extend(names.into_iter().map(|name| {
+                        let name = format!("{prefix}{name}");
+                        Workload { metrics: vec![name.clone()], name }
+                    }));
                 }
                 StageSpec::Fio(stage) => {
                     let prefix = metric::prefix(&stage.name, std::mem::take(&mut pointed));
                     let mut loads: BTreeMap<String, Vec<String>> = BTreeMap::new();
                     if let Some(job) = stage.job_name() {
-                        let name = metric::of_point(&job, metric::BANDWIDTH);
-                        found.push(vec![format!("{prefix}{name}")]);
+                        let metrics = vec![format!("{prefix}{}", metric::of_point(&job, metric::BANDWIDTH))];
+                        found.push(Workload { name: format!("{prefix}{job}"), metrics });
                     }
                     for point in stage.points() {
                         let name = metric::of_point(&point, metric::BANDWIDTH);
                         loads.entry(point.load()).or_default().push(format!("{prefix}{name}"));
                     }
-                    found.extend(loads.into_values());
+                    let named = |(load, metrics)| Workload { name: format!("{prefix}{load}"), metrics };
+                    found.extend(loads.into_iter().map(named));
                 }
                 _ => {}
             }
         }
         found
     }
+}
+
+/// A workload of a study, whose points count together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Its name: a measure, or a load of fio (`randrw70`), after the name of its stage where that is not the first
+    /// (`database.randrw70`).
+    pub name: String,
+    /// The metrics of its points.
+    pub metrics: Vec<String>,
 }
 
 /// The score of a run: a natural logarithm, larger is better.

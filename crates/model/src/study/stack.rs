@@ -6,64 +6,67 @@ use serde::{Deserialize, Serialize};
 use crate::medium::MediumSpec;
 use crate::size::Bytes;
 
-/// A layer. Those that join make one device of all below them; the others make one of each.
+/// A layer. A joining layer combines all devices below it into one; any other layer is stacked on each of
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LayerSpec {
-    /// Joins: one device after the other (dm-linear).
+    /// Joining: concatenates devices (dm-linear).
     Linear {},
-    /// Joins: chunks in turn (dm-stripe).
+    /// Joining: stripes over devices (dm-stripe).
     Striped {
-        /// What is written to one device before the next: a power of two from 4 KiB on.
+        /// Chunk size: a power of two from 4 KiB.
         #[serde(default = "chunk")]
         chunk: Bytes,
     },
-    /// Joins: an array of the kernel's md driver. New drives hold zeros, so that it begins in step.
+    /// Joining: an md array. New drives hold zeros, so no initial resync is needed.
     Raid {
-        /// 0, 1, 4, 5, 6 or 10.
+        /// RAID level: 0, 1, 4, 5, 6 or 10.
         level: u8,
-        /// What is written to one device before the next: a power of two from 4 KiB on; level 1 has none.
+        /// Chunk size: a power of two from 4 KiB; not for level 1.
         #[serde(default = "chunk")]
         chunk: Bytes,
-        /// Keep a bitmap of what is being written in each device's superblock, as mdadm does for large arrays.
+        /// Keep a write-intent bitmap in each device's superblock, as mdadm does for large arrays.
         #[serde(default)]
         bitmap: bool,
     },
-    /// Joins: a logical volume of LVM with all the space of one volume group.
+    /// Joining: an LVM logical volume with all the space of one volume group.
     Lvm {
-        /// Stripe over all devices with chunks of this size; absent: one device after the other.
+        /// Stripe size, over all devices; absent: linear.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stripe: Option<Bytes>,
     },
-    /// Encryption (dm-crypt), with a key that everyone knows: for measuring, not for secrets.
+    /// Encryption (dm-crypt) with a publicly known key: for measurements, not for secrets.
     Crypt {
-        /// As the kernel names it: `aes-xts-plain64`, `aes-cbc-essiv:sha256`, `serpent-xts-plain64` or `twofish-xts-plain64`.
+        /// Cipher, by its kernel name: `aes-xts-plain64`, `aes-cbc-essiv:sha256`, `serpent-xts-plain64` or
+        /// `twofish-xts-plain64`.
         #[serde(default = "cipher")]
         cipher: String,
-        /// Length of the key; xts has two in one.
+        /// Key length in bits; an XTS key consists of two keys.
         #[serde(default = "key_bits")]
         key_bits: u16,
-        /// What is encrypted in one piece: 512 to 4096, a power of two.
+        /// Encryption sector size in bytes: 512, 1024, 2048 or 4096.
         #[serde(default = "sector")]
         sector_bytes: u32,
     },
-    /// A cache for hot blocks on the `fast` drive (dm-cache).
+    /// Cache of hot blocks on the `fast` drive (dm-cache).
     Cache {
-        /// What is written goes to the fast drive alone first.
+        /// Write-back mode: writes go only to the fast drive at first.
         #[serde(default = "yes")]
         writeback: bool,
-        /// `smq` or `cleaner`.
+        /// Cache policy: `smq` or `cleaner`.
         #[serde(default = "policy")]
         policy: String,
-        /// Unit of what is cached: a multiple of 32 KiB up to 1 GiB.
+        /// Cache block size: a multiple of 32 KiB, up to 1 GiB.
         #[serde(default = "chunk")]
         block: Bytes,
     },
-    /// A cache for writes on the `fast` drive (dm-writecache).
+    /// Write cache on the `fast` drive (dm-writecache).
     Writecache {},
-    /// A volume as large as its device that takes space as it is written (dm-thin).
+    /// Thin provisioning: a volume as large as its device, whose space is allocated when it is written
+    /// (dm-thin).
     Thin {
-        /// Unit of space: a multiple of 64 KiB.
+        /// Chunk size (unit of allocation): a multiple of 64 KiB.
         #[serde(default = "chunk")]
         chunk: Bytes,
     },
@@ -93,7 +96,7 @@ const fn yes() -> bool {
     true
 }
 
-/// The ciphers that are known, with the modules of the kernel that they need.
+/// The supported ciphers, with the kernel modules that they need.
 const CIPHERS: [(&str, &[&str]); 4] = [
     ("aes-xts-plain64", &["aes_generic", "ecb", "xts"]),
     ("aes-cbc-essiv:sha256", &["aes_generic", "cbc", "essiv", "sha256_generic"]),
@@ -101,13 +104,13 @@ const CIPHERS: [(&str, &[&str]); 4] = [
     ("twofish-xts-plain64", &["twofish_generic", "ecb", "xts"]),
 ];
 
-/// The policies of dm-cache that are known.
+/// The supported policies of dm-cache.
 const POLICIES: [&str; 2] = ["smq", "cleaner"];
 
-/// Most drives of a stack.
+/// Maximum number of drives of a stack.
 pub const MOST_DRIVES: u32 = 64;
 
-/// Most layers.
+/// Maximum number of layers.
 pub const MOST_LAYERS: usize = 8;
 
 impl LayerSpec {
@@ -126,26 +129,27 @@ impl LayerSpec {
         }
     }
 
-    /// Whether it makes one device of all below it.
+    /// Whether it combines all devices below it into one.
     #[must_use]
     pub const fn joins(&self) -> bool {
         matches!(self, Self::Linear {} | Self::Striped { .. } | Self::Raid { .. } | Self::Lvm { .. })
     }
 
-    /// Whether it takes the fast drive.
+    /// Whether it uses the fast drive.
     #[must_use]
     pub const fn caches(&self) -> bool {
         matches!(self, Self::Cache { .. } | Self::Writecache {})
     }
 
-    /// Whether it does something after some time of the wall's clock, also in model time: md its superblocks (200 ms), dm-thin
-    /// and dm-writecache their commits (1 s), dm-cache what it caches (1 s and more).
+    /// Whether it has timers that follow the wall clock, also in model time: md for its superblocks (200 ms),
+    /// dm-thin and dm-writecache for their commits (1 s), dm-cache for the contents of its cache (1 s and
+    /// more).
     #[must_use]
     pub const fn goes_by_the_wall(&self) -> bool {
         !matches!(self, Self::Linear {} | Self::Striped { .. } | Self::Lvm { .. } | Self::Crypt { .. })
     }
 
-    /// Least number of devices below it.
+    /// Minimum number of devices below it.
     #[must_use]
     pub const fn least(&self) -> u32 {
         match self {
@@ -156,7 +160,7 @@ impl LayerSpec {
         }
     }
 
-    /// The kernel's modules that it needs.
+    /// The kernel modules that it needs.
     #[must_use]
     pub fn modules(&self) -> Vec<&'static str> {
         match self {
@@ -187,7 +191,7 @@ impl LayerSpec {
         }
     }
 
-    /// What is wrong with it on so many devices, by the key that says it; nothing: it can be made.
+    /// What is wrong with it on this number of devices, by key; `None`: nothing.
     #[must_use]
     pub fn problem(&self, devices: u32) -> Option<(&'static str, String)> {
         let power = |bytes: Bytes| bytes.0.is_power_of_two() && (4096..=1 << 30).contains(&bytes.0);
@@ -247,26 +251,26 @@ impl LayerSpec {
     }
 }
 
-/// A drive for a layer that caches.
+/// A drive for a caching layer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FastDrive {
-    /// Size, from 16 MiB on.
+    /// Size, at least 16 MiB.
     pub size: Bytes,
-    /// Device model, as that of the volume.
+    /// Device model, as for the volume.
     pub medium: MediumSpec,
 }
 
-/// Least size of a fast drive: the map of a cache needs some of it.
+/// Minimum size of a fast drive: the metadata of a cache needs some of it.
 pub const LEAST_FAST: u64 = 16 << 20;
 
-/// How many devices `stack` makes of so many drives.
+/// Number of devices that `stack` makes of this number of drives.
 #[must_use]
 pub fn devices(drives: u32, stack: &[LayerSpec]) -> u32 {
     if stack.iter().any(LayerSpec::joins) { 1 } else { drives }
 }
 
-/// What is wrong with a stack, by the keys that say it, from the volume on; nothing: it can be made.
+/// What is wrong with a stack, by key, relative to the volume; `None`: nothing.
 #[must_use]
 pub fn problem(drives: u32, fast: Option<u64>, stack: &[LayerSpec]) -> Option<(String, String)> {
     if !(1..=MOST_DRIVES).contains(&drives) {

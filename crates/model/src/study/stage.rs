@@ -53,21 +53,24 @@ macro_rules! stages {
 stages! {
     /// Run a workload to age the file system.
     "age" Age(Box<AgeStage>);
-    /// Keep the volume as an image; trials that are the same up to here restore it instead.
+    /// Save the volume as an image; trials that are the same up to here restore it instead of running the
+    /// stages before.
     "image" Image(Box<ImageStage>);
-    /// Copy the tree to a fresh volume, file by file in directory order: the same files without ageing.
+    /// Copy the tree to a fresh volume, file by file in directory order: an unaged volume with the same
+    /// files.
     "copy" Copy(Box<CopyStage>);
     /// Measure the cost of operations in this state.
     "measure" Measure(Box<MeasureStage>);
     /// Apply a remedy to an aged file system: defragment, copy, trim, delete files.
     "remedy" Remedy(Box<RemedyStage>);
-    /// Run a workload on this volume and, operation for operation, on others.
+    /// Run a workload on this volume, and each successful operation also on other volumes.
     "lockstep" Lockstep(Box<LockstepStage>);
-    /// Run fio at every point of its parameters, on files or on the bare device.
+    /// Run fio at every combination of its parameters, on files or on the bare device.
     "fio" Fio(Box<FioStage>);
-    /// Run a load, simulate power cuts, and check the file system on each state that the drive may be left in.
+    /// Run a load, simulate power cuts, and check the file system in each state that the drive may be left
+    /// in.
     "power-cuts" PowerCuts(Box<PowerCutsStage>);
-    /// Write the device from end to end and then at random until its rate is steady, before mkfs.
+    /// Write the whole device sequentially, then at random until its rate is steady, before mkfs.
     "precondition" Precondition(Box<PreconditionStage>);
 }
 
@@ -78,7 +81,7 @@ impl StageSpec {
         with_stage!(self, stage => &stage.name)
     }
 
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[must_use]
     pub fn when(&self) -> &[String] {
         with_stage!(self, stage => &stage.when)
@@ -98,42 +101,43 @@ pub struct AgeStage {
     /// Name in dotted paths; absent: `age`.
     #[serde(default = "age_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// What is done.
+    /// The workload.
     pub workload: WorkloadSpec,
-    /// Threads (1..=64).
+    /// Number of threads (1..=64).
     #[serde(default = "one")]
     pub threads: u32,
-    /// When it ends; may be left out for a workload that ends by itself.
+    /// End of the stage; may be absent for a workload that ends by itself.
     #[serde(default)]
     pub stop: StopSpec,
-    /// How data is written.
+    /// How data is written: `buffered`, `direct` (`O_DIRECT`), or `fast` (`fallocate` only; the data is
+    /// written at the end).
     #[serde(default)]
     pub write_mode: WriteMode,
-    /// Operations between two probes; 0: one at the end.
+    /// Operations between two probes; 0: one probe at the end.
     #[serde(default)]
     pub probe_every: u64,
-    /// Whether probes walk the layout of every file.
+    /// Whether probes also read the layout of every file.
     #[serde(default)]
     pub probe_layout: bool,
     /// Run `fstrim` at every probe.
     #[serde(default)]
     pub trim: bool,
-    /// Record the trace.
+    /// Record a trace of the operations.
     #[serde(default)]
     pub trace: bool,
-    /// Check every block of data at the end.
+    /// Verify every block of data at the end.
     #[serde(default)]
     pub verify: bool,
-    /// Spreads the operations over days, as in daily use (docs/wear.md): on the clock of a virtual disk in
-    /// model time with `cpu = "serial"`, where that takes no time, and by waiting elsewhere. Absent: one
-    /// follows the other. For one thread.
+    /// Pace of daily use: spreads the operations over days (docs/wear.md). Idle time passes on the clock of a
+    /// virtual disk in model time with `cpu = "serial"`, without waiting; elsewhere the stage waits. For one
+    /// thread; absent: no pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceSpec>,
-    /// Name of an earlier `age` stage whose files it continues to work on; absent: it creates files of its
-    /// own. For `drift` without links or a profile.
+    /// Name of an earlier `age` stage on whose files this stage works; absent: it creates its own. Only for
+    /// `drift` without links and without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,
 }
@@ -142,20 +146,20 @@ fn age_name() -> String {
     "age".to_owned()
 }
 
-/// Parameters of the `image` stage: the volume, with every stage before this one done, is kept as
+/// Parameters of the `image` stage: the volume, after every stage before this one, is saved as
 /// `images/<key>.fsage`. The key is a hash of everything that the state depends on: volume, file system and
-/// its options, the stages before, seed, kernel and mkfs version. Where the image is there already, it is
-/// restored and the stages before are not run again.
+/// its options, the stages before, seed, kernel and mkfs version. If the image exists already, it is restored
+/// and the stages before are not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageStage {
     /// Name in dotted paths; absent: `image`.
     #[serde(default = "image_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// Compression level of zstd (1..=19).
+    /// zstd compression level (1..=19).
     #[serde(default = "level")]
     pub level: i32,
 }
@@ -176,11 +180,11 @@ pub struct CopyStage {
     /// Name in dotted paths; absent: `copy`.
     #[serde(default = "copy_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// The volume it is copied to; absent: another volume like the study's. A study on a real device has to
-    /// name one.
+    /// Volume to copy to; absent: another one like the study's. Required if the study's volume is a real
+    /// device.
     #[serde(default)]
     pub volume: Option<VolumeSpec>,
 }
@@ -189,30 +193,29 @@ fn copy_name() -> String {
     "copy".to_owned()
 }
 
-/// Parameters of the `remedy` stage: one thing is done about the age of the file system, and what that takes is
-/// counted: time by the device's clock, bytes read and written, wear where the medium counts it. `none` is
-/// the control.
+/// Parameters of the `remedy` stage: applies one remedy to an aged file system and records its cost: time by
+/// the device's clock, bytes read and written, wear if the medium counts it. `none` is the control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemedyStage {
     /// Name in dotted paths; absent: `remedy`.
     #[serde(default = "remedy_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// What is done: `none`, `defragment`, `balance`, `fstrim`, `copy`, or `free-N` (delete N percent of the
+    /// Remedy: `none`, `defragment`, `balance`, `fstrim`, `copy`, or `free-N` (delete N percent of the
     /// files).
     pub method: Remedy,
-    /// The volume that `copy` copies to; absent: another one like the study's. A study on a real device has to
-    /// name one for `copy`.
+    /// Volume that `copy` copies to; absent: another one like the study's. Required for `copy` if the study's
+    /// volume is a real device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<VolumeSpec>,
-    /// Longest that its program may run, in seconds (above 0); then it is killed and the trial fails. Absent:
+    /// Time limit of its program in seconds (above 0): at the limit it is killed and the trial fails. Absent:
     /// 12 hours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_s: Option<f64>,
-    /// Check every block of data afterwards.
+    /// Verify every block of data afterwards.
     #[serde(default = "yes")]
     pub verify: bool,
 }
@@ -237,13 +240,13 @@ pub struct MeasureStage {
     /// Name in dotted paths; absent: `measure`.
     #[serde(default = "measure_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
     /// Run `fstrim` before the first measure.
     #[serde(default)]
     pub trim: bool,
-    /// What is measured, in order: those that change the tree after those that read it.
+    /// Measures, in order: those that change the tree after those that only read it.
     pub measures: Vec<MeasureSpec>,
 }
 
@@ -251,43 +254,45 @@ fn measure_name() -> String {
     "measure".to_owned()
 }
 
-/// Parameters of the `lockstep` stage (Conway et al. 2019, §4): the workload runs on the trial's own volume;
-/// what succeeds there is done on the followers' volumes too. Every so many rounds each volume is inspected,
-/// mounted afresh and measured, and so is a copy of the tree on a fresh volume, which has the same files
-/// without their age.
+/// Parameters of the `lockstep` stage (Conway et al. 2019, §4): the workload runs on the trial's own volume
+/// (the leader); every operation that succeeds there is repeated on the followers. At intervals (looks) each
+/// volume is mounted again and measured, and so is a copy of the tree on a fresh volume, which has the same
+/// files without ageing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LockstepStage {
     /// Name in dotted paths; absent: `lockstep`.
     #[serde(default = "lockstep_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// What is done.
+    /// The workload.
     pub workload: WorkloadSpec,
-    /// Operations of a round, for a workload without rounds of its own.
+    /// Operations per round, for a workload without rounds of its own.
     #[serde(default)]
     pub round_operations: Option<u64>,
-    /// Rounds after the first, which fills the volume; absent: those of the workload.
+    /// Number of rounds after the filling (round 0); absent: that of the workload.
     #[serde(default)]
     pub rounds: Option<u64>,
-    /// How data is written.
+    /// How data is written: `buffered`, `direct` (`O_DIRECT`), or `fast` (`fallocate` only; the data is
+    /// written at the end).
     #[serde(default)]
     pub write_mode: WriteMode,
-    /// What the trial's own volume is called in metrics and charts; absent: `full`.
+    /// Name of the trial's own volume in metrics and charts; absent: `full`.
     #[serde(default = "full")]
     pub leader: String,
-    /// The other volumes, by what they are called in metrics and charts.
+    /// The other volumes, by their names in metrics and charts.
     pub followers: BTreeMap<String, FollowerSpec>,
-    /// The volume of the copy, which is called `unaged`; absent: no copy is made.
+    /// Volume of the unaged copy, named `unaged`; absent: no copy is made.
     #[serde(default)]
     pub unaged: Option<FollowerSpec>,
-    /// Rounds between two looks (at least 1); the first is after round 0, the last after the last round.
+    /// Rounds between two looks, each of which measures all volumes (at least 1). The first look is after
+    /// round 0, the last after the last round.
     pub every: u64,
-    /// What is measured at a look on each volume: measures that change nothing.
+    /// Measures run on each volume at a look: only those that change nothing.
     pub measures: Vec<MeasureSpec>,
-    /// Check every block of data on every volume at the end.
+    /// Verify every block of data on every volume at the end.
     #[serde(default)]
     pub verify: bool,
 }
@@ -299,29 +304,29 @@ impl LockstepStage {
         self.rounds.or_else(|| self.workload.rounds())
     }
 
-    /// What the volumes are called, the trial's own first, the copy's last.
+    /// Names of the volumes, the trial's own first, the copy's last.
     #[must_use]
     pub fn volumes(&self) -> Vec<&str> {
         std::iter::once(self.leader.as_str()).chain(self.others().map(|(name, _)| name)).collect()
     }
 
-    /// Followers and the copy's volume, with what they are called.
+    /// Followers and the volume of the copy, with their names.
     pub fn others(&self) -> impl Iterator<Item = (&str, &FollowerSpec)> {
         let followers = self.followers.iter().map(|(name, follower)| (name.as_str(), follower));
         followers.chain(self.unaged.iter().map(|unaged| (UNAGED, unaged)))
     }
 }
 
-/// What the copy of a `lockstep` stage is called.
+/// Name of the copy of a `lockstep` stage.
 pub const UNAGED: &str = "unaged";
 
 /// Another volume of a `lockstep` stage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FollowerSpec {
-    /// Its size; the rest is as the study's volume.
+    /// Size; all else is as for the study's volume.
     pub size: Option<Bytes>,
-    /// The volume, where it is of another kind; a study on a real device has to name one.
+    /// The volume, if it is of another kind; required if the study's volume is a real device.
     pub volume: Option<VolumeSpec>,
 }
 
@@ -352,52 +357,54 @@ fn full() -> String {
 }
 
 /// Parameters of the `power-cuts` stage: a load runs on the volume, a virtual disk that logs every request.
-/// Then the disk shows what it may hold after a power cut, one crash state after the other; each is mounted
-/// and compared with what `fsync`, `sync` and `rename` had promised. Damage is a result, no failure.
+/// Then the disk presents what it may hold after a power cut, one crash state after the other; each is
+/// mounted and compared with what `fsync`, `sync` and `rename` promised. Damage is a result, not an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerCutsStage {
     /// Name in dotted paths; absent: `power-cuts`.
     #[serde(default = "power_cuts_name")]
     pub name: String,
-    /// States it runs in; empty: in all.
+    /// States that the stage runs in; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// What is done before the cut: `update` replaces files in the ways that applications do it, `metadata`
-    /// does random operations on names and files, `sequences` goes through short sequences of operations with any
-    /// sync between them, `data` does random operations on what files hold, `append` writes records to
-    /// the end of logs, `database` commits transactions with SQLite.
+    /// Load before the cut: `update` replaces files as applications do, `metadata` runs random operations on
+    /// names and files, `sequences` runs short sequences of operations with any sync in between, `data` runs
+    /// random operations on file contents, `append` appends records to logs, `database` commits transactions
+    /// with SQLite.
     #[serde(default)]
     pub load: CrashLoad,
-    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata` and `data`, how many `sequences`,
-    /// records of `append`, transactions of `database`; absent: 4, 200, 200, 100, 100 and 40.
+    /// Length of the load (1..=10,000), absent: its default: rounds of `update` (4), operations of `metadata`
+    /// (200) and `data` (200), number of `sequences` (100), records of `append` (100), transactions of
+    /// `database` (40).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
-    /// Threads (1..=8) that share the operations of `metadata`, each in a directory of its own; other loads have one; absent: 1.
+    /// Number of threads (1..=8) for `metadata`, each in its own directory; other loads have one. Absent: 1.
     #[serde(default = "one_thread", skip_serializing_if = "is_one_thread")]
     pub threads: u32,
-    /// Journal mode of SQLite (`pragma journal_mode`), for the load `database` only; absent: `delete`.
+    /// SQLite's `pragma journal_mode`, only for the load `database`; absent: `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal_mode: Option<JournalMode>,
-    /// When SQLite syncs (`pragma synchronous`), for the load `database` only; absent: `full`.
+    /// SQLite's `pragma synchronous`, only for the load `database`; absent: `full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Synchronous>,
-    /// How the drive treats writes and flushes.
+    /// How the drive treats writes and flushes (docs/power.md).
     #[serde(default)]
     pub drive: DriveBehaviour,
-    /// Unit that the drive writes wholly or not at all: a multiple of 4 KiB.
+    /// Unit that the drive writes completely or not at all: a multiple of 4 KiB.
     #[serde(default = "atomic")]
     pub atomic: Bytes,
-    /// Volatile cache of a drive that lies: the newest writes of that size may be missing.
+    /// Volatile cache of a `lying` drive: the newest writes of this size may be missing.
     #[serde(default = "cache")]
     pub cache: Bytes,
-    /// Most crash states that are tried (1..=1,000,000).
+    /// Maximum number of crash states to try (1..=1,000,000).
     #[serde(default = "crash_states")]
     pub states: u64,
-    /// Check one of so many states with the file system's own program and write to it; 0: none.
+    /// Interval, in crash states, at which a state is also checked with fsck and written to; 0: none.
     #[serde(default = "check_every")]
     pub check_every: u64,
-    /// Seed of the load and of the states; absent: the trial's, so that every repeat has a load of its own.
+    /// Random seed of the load and the states; absent: that of the trial, so that each repeat has a different
+    /// load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
@@ -409,7 +416,7 @@ impl PowerCutsStage {
         self.length.unwrap_or_else(|| self.load.default_size())
     }
 
-    /// How SQLite is set, for the load `database`.
+    /// Settings of SQLite for the load `database`.
     #[must_use]
     pub fn modes(&self) -> DatabaseModes {
         DatabaseModes {

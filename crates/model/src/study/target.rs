@@ -13,9 +13,10 @@ pub enum TargetSpec {
     /// This host.
     #[default]
     Local,
-    /// Another host, reached by SSH: fsage sends itself there, works as root, and leaves nothing (docs/targets.md).
+    /// Another host, over SSH: fsage copies itself there, works as root, and leaves nothing behind
+    /// (docs/targets.md).
     Ssh(Box<SshSpec>),
-    /// A guest in QEMU with a kernel of one's own (docs/targets.md).
+    /// A QEMU guest with a kernel of your choice (docs/targets.md).
     Guest(Box<GuestSpec>),
 }
 
@@ -32,7 +33,7 @@ impl TargetSpec {
         matches!(self, Self::Guest(guest) if guest.time == GuestTime::Virtual)
     }
 
-    /// What of it affects a trial's result, as JSON: which host it is, not how it is reached.
+    /// The part of it that affects a trial's result, as JSON: which host it is, not how it is reached.
     #[must_use]
     pub fn basis(&self) -> serde_json::Value {
         match self {
@@ -45,7 +46,7 @@ impl TargetSpec {
         }
     }
 
-    /// What it is called where it is not this host: `user@host:port`, `guest 6.1, 1GiB, 1 processor`.
+    /// Its name if it is not this host: `user@host:port`, `guest 6.1, 1GiB, 1 processor`.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         match self {
@@ -63,59 +64,62 @@ impl TargetSpec {
     }
 }
 
-/// A host that is reached by SSH.
+/// A host that is reached over SSH.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SshSpec {
-    /// Name or address, or a `Host` of the user's `~/.ssh/config`.
+    /// Host name, address, or a `Host` of the user's `~/.ssh/config`.
     pub host: String,
     /// Port; absent: as SSH is configured, else 22.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// User there; absent: as SSH is configured.
+    /// User on that host; absent: as SSH is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Private key; absent: as SSH is configured.
+    /// Path of the private key; absent: as SSH is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<PathBuf>,
-    /// File with the keys of known hosts; absent: as SSH is configured. A host that is not in it is refused.
+    /// Path of the file of known host keys; absent: as SSH is configured. A host that is not in it is
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_hosts: Option<PathBuf>,
-    /// Become root there by `sudo -n`, which must ask for no password.
+    /// Become root on that host with `sudo -n`, which must not ask for a password.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sudo: bool,
-    /// Folder there for a temporary folder: of programs, loop files and results. It needs room for these.
+    /// Folder on that host (absent: `/var/tmp`) for a temporary folder with programs, loop files and results,
+    /// for which it needs space.
     #[serde(default = "var_tmp", skip_serializing_if = "is_var_tmp")]
     pub directory: PathBuf,
 }
 
-/// A guest.
+/// A QEMU guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GuestSpec {
-    /// Its kernel: a version that was fetched (`6.1`, `6.12`; `fsage kernel`), `debian` for the newest of these, or the path
-    /// of a built tree with `vmlinux` and its modules.
+    /// Kernel: a fetched version (`6.1`, `6.12`; `fsage kernel`), `debian` for the newest fetched one, or the
+    /// path of a built tree with `vmlinux` and its modules.
     #[serde(default = "debian")]
     pub kernel: String,
-    /// Its memory, virtual disks and loop files included.
+    /// Memory, which also holds virtual disks and loop files.
     #[serde(default = "gibibyte")]
     pub memory: Bytes,
-    /// Its processors.
+    /// Number of CPUs.
     #[serde(default = "one")]
     pub cpus: u32,
-    /// How its clock goes.
+    /// Clock: `host` (default), or `virtual`, which counts the instructions of the guest, 2 ns each.
     #[serde(default, skip_serializing_if = "GuestTime::is_host")]
     pub time: GuestTime,
 }
 
-/// How the clock of a guest goes.
+/// Clock of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestTime {
-    /// As this host's.
+    /// That of this host.
     #[default]
     Host,
-    /// By the instructions that the guest runs, 2 ns each, whatever else this host does: durations are the same each time.
+    /// Counts the instructions that the guest runs, 2 ns each, independent of the load of this host:
+    /// durations are the same in every run.
     Virtual,
 }
 

@@ -69,7 +69,7 @@ pub enum WorkloadError {
     },
     /// More directories than fit the tree.
     #[error(
-        "directories.count = {count} needs {needed} directories a thread, but directories.fan_out = {fan_out} and directories.depth = {depth} have room for {room}"
+        "directories.count = {count} needs {needed} directories per thread, but directories.fan_out = {fan_out} and directories.depth = {depth} have room for {room}"
     )]
     TreeTooSmall {
         /// `directories.count`.
@@ -140,7 +140,7 @@ impl WorkloadError {
             Self::TreeTooSmall { .. } => "raise directories.fan_out or directories.depth".to_owned(),
             Self::EmptyTable { .. } => "give at least one row: rows = [[\"4KiB\", 1.0]]".to_owned(),
             Self::Text { .. } => {
-                "a profile file of Geriatrix has the number of rows, then as many rows, then what you like"
+                "a profile file of Geriatrix has the number of rows, then as many rows; the rest is ignored"
                     .to_owned()
             }
             Self::Range { .. } | Self::Contradiction { .. } => String::new(),

@@ -10,15 +10,15 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FsfbSpec {
-    /// Directories at the start, each below one drawn at random from those before it; over all threads.
+    /// Number of directories at the start over all threads, each in a randomly chosen earlier one.
     pub directories: u64,
-    /// How large a file is.
+    /// Size of a file.
     pub file_size: SizeSpec,
-    /// Share of the volume (above 0, at most 1) that is filled, and held by what later rounds write.
+    /// Share of the volume (above 0, at most 1) that is filled, and then held by later rounds.
     pub target: f64,
-    /// Share of the files' bytes (above 0, at most 1) that a round deletes and writes again.
+    /// Share of the files' bytes (above 0, at most 1) that a round deletes and rewrites.
     pub replace: f64,
-    /// Rounds after the filling; then it ends. At least 1.
+    /// Number of rounds after the filling (at least 1), after which the workload ends.
     pub rounds: u64,
 }
 

@@ -10,25 +10,24 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistogramSpec {
-    /// Sizes of files: `[upper bound, weight]` in ascending order; uniform within a row. In a profile file of
-    /// Geriatrix a row is a size, not a bound. No file is empty: its rows of 0 and of 1 byte together are the
+    /// File sizes: `[upper bound, weight]` in ascending order, uniform within a row. In a profile file of
+    /// Geriatrix, a row is a size, not a bound. No file is empty: rows of 0 and of 1 byte are combined into
     /// files of one byte.
     pub sizes: HistogramSource<(Bytes, f64)>,
-    /// Depths of files: `[depth, weight, directories]` in ascending order: weight of the files in directories
-    /// of that depth, and how many such directories there are (0 stands for 1). The thread's own directory
-    /// has depth 0.
+    /// File depths: `[depth, weight, directories]` in ascending order: weight of the files in directories of
+    /// this depth, and number of these directories (0 counts as 1). The directory of the thread has depth 0.
     pub depths: HistogramSource<(u32, f64, u32)>,
-    /// Ages of files: `[upper bound, weight]` in ascending order. Only the ratios of the bounds matter: the
-    /// last one is the whole time since the first file, measured in files created and deleted.
+    /// File ages: `[upper bound, weight]` in ascending order. Only the ratios of the bounds matter: the last
+    /// one is the time since the first file, measured in files created and deleted.
     pub ages: HistogramSource<(f64, f64)>,
-    /// Share of the volume (above 0, at most 1) that is held.
+    /// Share of the volume (above 0, at most 1) to hold.
     pub target: f64,
     /// Share of the files' bytes (above 0, at most 100) that a round rewrites.
     pub replace: f64,
-    /// Rounds after which it ends at the latest, at least 1.
+    /// Maximum number of rounds (at least 1).
     pub rounds: u64,
-    /// It ends after the round in which every histogram is this close (0..=1): the share of the files that
-    /// would have to be in another row.
+    /// Distance of the histograms (0..=1) at which the workload ends: no histogram has more than this share
+    /// of the files in the wrong row.
     pub accuracy: f64,
 }
 
@@ -36,14 +35,15 @@ pub struct HistogramSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum HistogramSource<Row> {
-    /// Row by row.
+    /// Rows.
     Rows {
         /// The rows.
         rows: Vec<Row>,
     },
-    /// The content of a profile file of Geriatrix as it is: the number of rows, then the rows, then anything.
+    /// A profile file of Geriatrix, unchanged: the number of rows, then the rows; anything after them is
+    /// ignored.
     Geriatrix {
-        /// The file's text.
+        /// Content of the file, instead of `path`.
         text: String,
     },
 }

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::{Parameters, SizeSpec};
 use crate::size::Bytes;
 
-/// How a tree of files changed, distinguished by `kind`.
+/// History of a tree of files, distinguished by `kind`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum HistorySpec {
-    /// Generated from the seed.
+    /// Generated from the random seed.
     Synthetic(SyntheticHistory),
-    /// A real one: the commits of a repository, or the differences between consecutive listings of a tree.
+    /// A recorded history as data, to which `repository` and `listings` are converted.
     Recorded(RecordedHistory),
 }
 
@@ -20,47 +20,46 @@ pub enum HistorySpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SyntheticHistory {
-    /// Files at the start (1..=10000000).
+    /// Number of files at the start (1..=10000000).
     pub files: u64,
-    /// Directories at the start (1..=1000000), each below one drawn at random from those before it and the
-    /// top.
+    /// Number of directories at the start (1..=1000000), each in a randomly chosen earlier one or in the top
+    /// directory.
     pub directories: u64,
-    /// How large a new file is.
+    /// Size of a new file.
     pub file_size: SizeSpec,
-    /// Commits after the first state (1..=10000000).
+    /// Number of commits after the first state (1..=10000000).
     pub commits: u64,
-    /// Files that a commit changes, on average (1..=10000); how many varies geometrically.
+    /// Mean number of files that a commit changes (1..=10000), geometrically distributed.
     pub changes: f64,
-    /// Share of the changes (0..=1) that add a file.
+    /// Share of the changes that add a file (0..=1).
     pub added: f64,
-    /// Share of the changes (0..=1, with `added` at most 1) that remove a file; the others write a file
-    /// again.
+    /// Share of the changes that remove a file (0..=1, with `added` at most 1); other changes rewrite a file.
     pub removed: f64,
-    /// Probability (0..=1) that an added file begins a new directory.
+    /// Probability (0..=1) that an added file is in a new directory.
     pub new_directory: f64,
-    /// Growth of a file by one change: mean of ln(new size / old size) (-1..=1).
+    /// Growth of a file per change: mean of ln(new size / old size) (-1..=1).
     pub growth: f64,
-    /// Standard deviation of the same (0..=4).
+    /// Standard deviation of ln(new size / old size) (0..=4).
     pub churn: f64,
-    /// Probability (0..=1) that the next file of a commit is in the directory of the last one.
+    /// Probability (0..=1) that the next file of a commit is in the directory of the previous one.
     pub locality: f64,
     /// Skew of the choice of changed files (1..=100): 1 is uniform; with 3, an eighth of the files gets half
     /// of the changes.
     pub skew: f64,
 }
 
-/// A history as data. Paths and directories are numbers.
+/// A history as data, in which paths and directories are numbers.
 ///
 /// That of a repository or of listings is made where `fsage` runs: each path gets a number when it first
 /// appears, a renamed file is one path removed and another written.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedHistory {
-    /// Parent of each directory: that of directory 1 first. 0 is the top; a parent has a lower number.
+    /// Parent of each directory, beginning with directory 1; 0 is the top. A parent has a lower number.
     pub directories: Vec<u32>,
-    /// Directory of each path: that of path 0 first.
+    /// Directory of each path, beginning with path 0.
     pub paths: Vec<u32>,
-    /// States in order; the first is the initial tree. At least 2.
+    /// States in order, at least 2; the first is the initial tree.
     pub commits: Vec<RecordedCommit>,
 }
 
@@ -68,7 +67,7 @@ pub struct RecordedHistory {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecordedCommit {
-    /// `[path, size]` of each file that was added or changed. An empty file is created with one byte.
+    /// `[path, size]` of each file that was added or changed; an empty file is created with one byte.
     pub written: Vec<(u32, Bytes)>,
     /// Paths that were removed.
     pub removed: Vec<u32>,
@@ -80,24 +79,25 @@ pub struct RecordedCommit {
 pub struct GitSpec {
     /// The history that every clone follows.
     pub history: HistorySpec,
-    /// Share of the volume (above 0, at most 1) that is filled with clones of the first commit, as many as
-    /// fit.
+    /// Share of the volume (above 0, at most 1) to fill with clones of the first commit, as many as fit.
     pub fill: f64,
-    /// Commits that are pulled in all, by one clone after the other; at least 1. It ends earlier when every
-    /// clone has the whole history, or no clone is left.
+    /// Total number of commits to pull, by the clones in turn (at least 1). The workload ends earlier if
+    /// every clone has the whole history, or if no clone is left.
     pub steps: u64,
-    /// Clones of each thread that are deleted, because a pull found no room, before it ends; 0: as many as it takes.
+    /// Number of clones per thread, deleted because a pull found no space, after which the workload ends;
+    /// absent or 0: no limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub deletions: u64,
-    /// Commits of a clone between two garbage collections, which pack its objects; 0: never.
+    /// Commits per clone between two garbage collections, which pack its objects; 0: never.
     pub gc_every: u64,
-    /// Size of an object as a share of the file's (above 0, at most 1).
+    /// Size of a git object as a share of the file's size (above 0, at most 1).
     pub compression: f64,
-    /// How a file of the work tree is replaced.
+    /// How a file of the work tree is replaced: `unlink` (deleted, then created, as git does) or `rename`
+    /// (created beside it and renamed, then the old file deleted, as most editors do).
     pub replace: ReplaceSpec,
 }
 
-/// How a file's content is replaced by new.
+/// How a file is replaced by a new version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplaceSpec {
@@ -111,7 +111,7 @@ pub enum ReplaceSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SnapshotsSpec {
-    /// Listings one after another; each thread goes through them with a tree of its own.
+    /// History of the tree; each thread replays it on a tree of its own.
     pub history: HistorySpec,
 }
 

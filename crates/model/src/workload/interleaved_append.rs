@@ -10,18 +10,18 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InterleavedAppendSpec {
-    /// Files that grow in turn (1..=65536), of each thread: the more, the further apart the blocks of a file
-    /// come to lie. With 1 file nothing is interleaved.
+    /// Number of files per thread that grow in turn (1..=65536): the more files, the further apart the blocks
+    /// of each; 1: no interleaving.
     pub set: u64,
-    /// Size that a file has when it is done.
+    /// Final size of a file.
     pub file_size: SizeSpec,
-    /// What one append adds; the last one adds what is left.
+    /// Size of one append; the last one is the rest of the file.
     pub append_size: SizeSpec,
-    /// When files are synced.
+    /// When a file is synced: `never`, `close` (when it is complete) or `append` (after each append).
     pub sync: SyncSpec,
-    /// Directories at the start, each below one drawn at random from those before it; over all threads.
+    /// Number of directories at the start over all threads, each in a randomly chosen earlier one.
     pub directories: u64,
-    /// Share of the volume (above 0, at most 1) that is held by deleting the oldest files.
+    /// Share of the volume (above 0, at most 1) to hold by deleting the oldest files.
     pub target: f64,
 }
 
@@ -29,11 +29,11 @@ pub struct InterleavedAppendSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncSpec {
-    /// Never: a file system that allocates late may lay out a file as if it had been written at once.
+    /// Never: with delayed allocation, a file may be laid out as if it had been written at once.
     Never,
-    /// When it has its size.
+    /// When it is complete.
     Close,
-    /// After every append: each piece is allocated by itself.
+    /// After every append, so that each piece is allocated separately.
     Append,
 }
 

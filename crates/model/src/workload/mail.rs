@@ -10,33 +10,33 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MailSpec {
-    /// Boxes over all threads, at least 1 a thread and at most 1000000.
+    /// Number of mailboxes over all threads: at least 1 per thread, at most 1000000.
     pub boxes: u64,
-    /// How unequal the boxes are (0..=4): box number n is chosen with a weight of 1 / n^`skew` (Zipf). 0: all
-    /// alike.
+    /// Skew of the choice of mailboxes (0..=4): mailbox n is chosen with weight 1 / n^`skew` (Zipf); 0:
+    /// uniform.
     pub skew: f64,
-    /// How large a message is.
+    /// Size of a message.
     pub message_size: SizeSpec,
-    /// Relative frequency of each action.
+    /// Relative frequencies of the actions.
     pub weights: MailWeights,
-    /// Whether a message is synced before it appears in its box, as a server must that acknowledges it.
+    /// Sync a message before it appears in its mailbox, as a server must before it acknowledges the message.
     pub fsync: bool,
-    /// Share of the volume (above 0, at most 1) that is held: below it messages are only delivered, above it
-    /// the oldest of all boxes are deleted.
+    /// Share of the volume (above 0, at most 1) to hold: below it, messages are only delivered; above it, the
+    /// oldest messages are deleted.
     pub target: f64,
 }
 
-/// Relative weights of what is done to a box. None below 0; that of `deliver` above 0.
+/// Relative frequencies of the actions on a mailbox, at least 0; `deliver` must be above 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MailWeights {
-    /// A message is delivered: created in `tmp`, synced, renamed into `new`.
+    /// Deliver a message: create it in `tmp`, sync, rename it to `new`.
     pub deliver: f64,
-    /// A message is read, from its beginning to its end.
+    /// Read a whole message.
     pub read: f64,
-    /// A new message is seen: renamed from `new` to `cur`.
+    /// Mark a new message as seen: rename it from `new` to `cur`.
     pub seen: f64,
-    /// A message is deleted.
+    /// Delete a message.
     pub delete: f64,
 }
 

@@ -10,17 +10,18 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MobileSpec {
-    /// How large every other file is: on a small volume less than the 100 MB of the paper.
+    /// Size of the large files; the paper has 100 MB, for a small volume use less.
     pub large: SizeSpec,
-    /// How large the files between them are.
+    /// Size of the small files.
     pub small: SizeSpec,
-    /// Directories at the start, each below one drawn at random from those before it; over all threads.
+    /// Number of directories at the start over all threads, each in a randomly chosen earlier one.
     pub directories: u64,
-    /// Share of the volume (above 0, at most 1) that is filled.
+    /// Share of the volume (above 0, at most 1) to fill.
     pub target: f64,
-    /// Share of the files' bytes (above 0, at most 1) that is deleted then.
+    /// Share of the files' bytes (above 0, at most 1) that each deletion removes.
     pub delete: f64,
-    /// Deletions in all, at least 1. Between two of them the volume is filled again; after the last it ends.
+    /// Number of deletions (at least 1), between which the volume is filled again; the workload ends after
+    /// the last.
     pub cycles: u64,
 }
 

@@ -32,7 +32,7 @@ fn noun(spec: &MediumSpec) -> String {
         "ssd" => "an SSD".to_owned(),
         "nvme" => "an NVMe SSD".to_owned(),
         "sd" => "an SD card".to_owned(),
-        "ram" => "a disk that takes no time".to_owned(),
+        "ram" => "a zero-latency disk".to_owned(),
         _ => "flash storage".to_owned(),
     }
 }

@@ -49,8 +49,8 @@ impl Cause {
             Self::Ageing => "Ageing: the aged volume against an unaged copy of its files",
             Self::Use => "Use: the nearly empty volume against a fresh copy of its files",
             Self::Fullness => "fullness: the full volume against the nearly empty one after the same use",
-            Self::Remedy => "Remedies: the volume after one against the untreated one after the same ageing",
-            Self::Running => "While ageing: the last quarter of the run against its second",
+            Self::Remedy => "Remedies: the treated volume against the untreated one after the same ageing",
+            Self::Running => "While ageing: the last quarter of the run against the second quarter",
             Self::Volumes { .. } => "",
         }
     }

@@ -7,7 +7,7 @@ use crate::report::search::Searched;
 use crate::report::text::{counted, percent, significant};
 
 /// What options do with which it is not promised that a power cut is survived.
-const UNSAFE: &str = "a power cut may lose what was synced, or leave a file system that needs a repair";
+const UNSAFE: &str = "a power cut may lose synced data or leave a file system that needs repair";
 
 /// What the search on one cell found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -260,10 +260,10 @@ impl Tuned {
         match &self.confirmation {
             Some(found) if found.is_too_worn => {
                 let why = found.written.map_or_else(
-                    || "of what gained in the search it is not known how much it writes".to_owned(),
+                    || "how much the options that gained in the search write is not known".to_owned(),
                     |ratio| {
                         let ratio = ratio.text();
-                        format!("what gained in the search writes {ratio} times as much together, which the study does not allow")
+                        format!("the options that gained in the search write {ratio} times as much together, which the study does not allow")
                     },
                 );
                 format!("nothing is recommended: {why} ({}); {runs}{noise}", found.text())
@@ -321,7 +321,7 @@ impl Tuned {
             .filter(|one| one.is_too_worn)
             .map(|one| match one.written {
                 Some(written) => format!("{}, which writes {} times as much", one.name, written.text()),
-                None => format!("{}, of which it is not known", one.name),
+                None => format!("{}, whose writes are not known", one.name),
             })
             .collect();
         match dropped.as_slice() {
@@ -472,7 +472,7 @@ mod tests {
         assert!(text.contains("nothing is recommended within the limit on what is written; "), "{text}");
         assert!(text.ends_with("; left out by the limit on what is written: noatime, which writes 1.22 (1.11 to 1.35) times as much."), "{text}");
         searched.path.findings[option].written = None;
-        assert!(Tuned::new(&searched).text().ends_with("written: noatime, of which it is not known."));
+        assert!(Tuned::new(&searched).text().ends_with("written: noatime, whose writes are not known."));
         // Confirmed, but together the chosen options write too much: no option alone is to blame.
         searched.path.findings[option].fate = Fate::Kept { runs: 8 };
         searched.path.confirmation = confirmation;
@@ -482,9 +482,9 @@ mod tests {
         let found = Tuned::new(&searched);
         assert!(found.recommended.is_empty() && found.unconfirmed.is_empty(), "{found:?}");
         assert!(
-            found.text().contains(
-                "writes 1.22 (1.11 to 1.35) times as much together, which the study does not allow"
-            )
+            found
+                .text()
+                .contains("write 1.22 (1.11 to 1.35) times as much together, which the study does not allow")
         );
         assert!(!found.text().contains("not confirmed"), "{}", found.text());
         assert!(!chosen.is_empty());

@@ -1,4 +1,4 @@
-// How many times as long: a panel for each device, a row for each measure, a mark for each file system.
+// Slowdown factors: a panel for each device, a row for each measure, a mark for each file system.
 fsage.charts.answer = {
   draw() {
     const { panels, rows, points } = fsage.data.answer;
@@ -32,7 +32,7 @@ fsage.charts.answer = {
       return (fsage.narrow() || columns > 2) && panel.length > 36 && end > 0 ? fsage.markup`${panel.slice(0, end)}<br>${panel.slice(end + 1)}` : panel;
     };
     const grid = fsage.grid(panels.length,
-      { ...axis, title: { text: fsage.narrow() ? "times as long" : "times as long (log scale)", standoff: 6 } },
+      { ...axis, title: { text: fsage.narrow() ? "slowdown" : "slowdown (log scale)", standoff: 6 } },
       { tickvals: rows.map((_, i) => i), ticktext: rows, range: [rows.length - 0.5, -0.5], zeroline: false }, panels.map(title));
     const { layout } = grid;
     layout.shapes = panels.map((_, p) => ({ type: "line", x0: 1, x1: 1, xref: `x${p ? p + 1 : ""}`, y0: 0, y1: 1, yref: `y${p ? p + 1 : ""} domain`, line: { color: look.text, width: 1, dash: "dot" } }));

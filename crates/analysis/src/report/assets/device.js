@@ -1,6 +1,6 @@
 // Points of fio: rates over a parameter, as a share of the bare device or as they are, and latency against rate.
 fsage.device = {
-  keys: { bs: "block size", depth: "depth", jobs: "jobs", files: "files" },
+  keys: { bs: "block size", depth: "depth", jobs: "jobs", files: "files", memory: "memory limit" },
   colour: (d) => { const ink = fsage.data.file_systems[d.file_system].ink; return fsage.dark() ? ink.dark : ink.light; },
   ink: (d) => fsage.data.file_systems[d.file_system].ink,
   name: (d) => fsage.data.file_systems[d.file_system].name,
@@ -11,6 +11,7 @@ fsage.device = {
     if (!free.includes("depth")) parts.push(`depth ${d.depth}`);
     if (!free.includes("jobs") && d.jobs > 1) parts.push(`${d.jobs} jobs`);
     if (!free.includes("files")) parts.push(d.files > 1 ? `${d.files} files` : "1 file");
+    if (!free.includes("memory") && d.memory) parts.push(`${fsage.size(d.memory)} of memory`);
     return parts.filter(Boolean).join(", ");
   },
   // Percent: fine ticks around 100 where all are near it.
@@ -34,10 +35,11 @@ fsage.charts.device = {
     const found = fsage.data.device.filter((d) => d.load === state.load);
     const show = state.show ?? (found.some((d) => d.share !== null) ? "share" : "iops");
     const over = state.over ?? "bs";
+    const sized = over === "bs" || over === "memory";
     const value = { share: (d) => d.share === null ? null : 100 * d.share, iops: (d) => d.iops, bandwidth: (d) => d.bandwidth === null ? null : d.bandwidth / 1e6 }[show];
     const ends = { share: (d) => [d.low, d.high].map((v) => v === null ? null : 100 * v), iops: (d) => [d.iops_low, d.iops_high], bandwidth: () => [null, null] }[show];
     const unit = { share: "% of the bare device", iops: "operations/s", bandwidth: "MB/s" }[show];
-    const drawn = found.filter((d) => value(d) !== null && value(d) > 0);
+    const drawn = found.filter((d) => value(d) !== null && value(d) > 0 && d[over] !== null);
     const panels = [...new Set(drawn.map((d) => fsage.device.held(d, [over])))].sort();
     const traces = [];
     const named = new Set();
@@ -64,12 +66,12 @@ fsage.charts.device = {
           error_y: { type: "data", symmetric: false, thickness: 1.2, width: 3, array: own.map((d) => { const e = ends(d)[1]; return e === null ? 0 : e - value(d); }),
             arrayminus: own.map((d) => { const e = ends(d)[0]; return e === null ? 0 : value(d) - e; }) },
           line: { color: colour, width: 2, dash: ink.dash }, marker: { color: colour, size: 7, symbol: ink.symbol },
-          customdata: own.map((d) => [fsage.significant(value(d)), d.n, over === "bs" ? fsage.size(d.bs) : d[over]]),
+          customdata: own.map((d) => [fsage.significant(value(d)), d.n, sized ? fsage.size(d[over]) : d[over]]),
           hovertemplate: fsage.markup`%{customdata[0]} ${unit} at ${fsage.device.keys[over]} %{customdata[2]}, n = %{customdata[1]}<extra>${name}</extra>`,
         });
       }
     });
-    const text = over === "bs" ? fsage.size : String;
+    const text = sized ? fsage.size : String;
     const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
       { title: { text: fsage.device.keys[over], standoff: 8 }, type: "log", ...fsage.device.ticks(drawn.map((d) => d[over]), text) },
       { title: { text: unit, standoff: 8 }, type: "log", ...(show === "share" ? fsage.device.percents(drawn.flatMap((d) => [value(d), ...ends(d)]).filter((v) => v > 0)) : fsage.decades({})) },
@@ -79,9 +81,9 @@ fsage.charts.device = {
     return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 112, b: 56 } }) };
   },
   csv() {
-    const rows = [["file_system", "context", "load", "engine", "block_bytes", "depth", "jobs", "files", "direct", "iops", "iops_low", "iops_high", "bytes_per_s", "mean_ns", "cpu_ns", "share_of_bare", "share_low", "share_high", "n"]];
+    const rows = [["file_system", "context", "load", "engine", "block_bytes", "depth", "jobs", "files", "direct", "memory_limit_bytes", "iops", "iops_low", "iops_high", "bytes_per_s", "mean_ns", "cpu_ns", "share_of_bare", "share_low", "share_high", "n"]];
     for (const d of fsage.data.device) {
-      rows.push([fsage.device.name(d), d.context, d.load, d.engine, d.bs, d.depth, d.jobs, d.files, d.direct, d.iops, d.iops_low, d.iops_high, d.bandwidth, d.mean_ns, d.cpu_ns, d.share, d.low, d.high, d.n]);
+      rows.push([fsage.device.name(d), d.context, d.load, d.engine, d.bs, d.depth, d.jobs, d.files, d.direct, d.memory, d.iops, d.iops_low, d.iops_high, d.bandwidth, d.mean_ns, d.cpu_ns, d.share, d.low, d.high, d.n]);
     }
     return rows;
   },
@@ -90,7 +92,7 @@ fsage.charts.device = {
 fsage.charts.device_latency = {
   draw(state) {
     const found = fsage.data.device.filter((d) => d.load === state.load && d.mean_ns > 0 && d.iops > 0);
-    const panel = (d) => [d.context, d.engine, d.direct ? "" : "buffered"].filter(Boolean).join(", ");
+    const panel = (d) => [d.context, d.engine, d.direct ? "" : "buffered", d.memory ? `${fsage.size(d.memory)} of memory` : ""].filter(Boolean).join(", ");
     const panels = [...new Set(found.map(panel))].sort();
     const sizes = [...new Set(found.map((d) => d.bs))].sort((a, b) => a - b);
     const symbols = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
@@ -135,7 +137,7 @@ fsage.charts.device_percentiles = {
     const { percent, curves } = fsage.data.percentiles;
     const found = curves.filter((d) => d.load === state.load && d.bs === Number(state.bs));
     const panel = (d) => [d.stage, fsage.device.held(d, ["bs"])].filter(Boolean).join(", ");
-    const order = (a, b) => a.context.localeCompare(b.context) || a.stage.localeCompare(b.stage) || a.engine.localeCompare(b.engine) || a.depth - b.depth || a.jobs - b.jobs || a.files - b.files;
+    const order = (a, b) => a.context.localeCompare(b.context) || a.stage.localeCompare(b.stage) || a.engine.localeCompare(b.engine) || a.depth - b.depth || a.jobs - b.jobs || a.files - b.files || a.memory - b.memory;
     const panels = [...new Set([...found].sort(order).map(panel))];
     const x = percent.map(this.place);
     const micro = (ns) => ns.map((v) => v / 1e3);
@@ -170,9 +172,9 @@ fsage.charts.device_percentiles = {
   },
   csv() {
     const { percent, curves } = fsage.data.percentiles;
-    const rows = [["file_system", "context", "stage", "load", "engine", "block_bytes", "depth", "jobs", "files", "direct", "percentile", "latency_ns", "low_ns", "high_ns", "n"]];
+    const rows = [["file_system", "context", "stage", "load", "engine", "block_bytes", "depth", "jobs", "files", "direct", "memory_limit_bytes", "percentile", "latency_ns", "low_ns", "high_ns", "n"]];
     for (const d of curves) {
-      d.ns.forEach((ns, i) => rows.push([fsage.device.name(d), d.context, d.stage, d.load, d.engine, d.bs, d.depth, d.jobs, d.files, d.direct, percent[i], ns, d.low[i] ?? null, d.high[i] ?? null, d.n]));
+      d.ns.forEach((ns, i) => rows.push([fsage.device.name(d), d.context, d.stage, d.load, d.engine, d.bs, d.depth, d.jobs, d.files, d.direct, d.memory, percent[i], ns, d.low[i] ?? null, d.high[i] ?? null, d.n]));
     }
     return rows;
   },

@@ -13,7 +13,7 @@ fsage.charts.differences = {
         x: part.map((d) => d.ratio), y: part.map((d) => d.label), name: words[finding], mode: "markers", type: "scatter", showlegend: part.length > 0,
         marker: { color: colours[finding], size: 10, symbol: symbols[finding] },
         error_x: { type: "data", symmetric: false, array: part.map((d) => (d.high ?? d.ratio) - d.ratio), arrayminus: part.map((d) => d.ratio - (d.low ?? d.ratio)), color: colours[finding], thickness: 2, width: 5 },
-        customdata: part.map((d) => [fsage.significant(d.low), fsage.significant(d.high), d.n, d.basis, fsage.markup`${d.survives ? "" : fsage.markup`<br>does not survive the correction for many comparisons`}${d.zeros ? fsage.markup`<br>${d.zeros} pair(s) with a zero left out` : ""}`]),
+        customdata: part.map((d) => [fsage.significant(d.low), fsage.significant(d.high), d.n, d.basis, fsage.markup`${d.survives ? "" : fsage.markup`<br>not significant after correction`}${d.zeros ? fsage.markup`<br>${d.zeros} pair(s) with a zero left out` : ""}`]),
         hovertemplate: fsage.markup`×%{x:,.3r} [%{customdata[0]}, %{customdata[1]}]<br>%{customdata[2]} pair(s), %{customdata[3]}%{customdata[4]}<extra></extra>`,
       };
     });

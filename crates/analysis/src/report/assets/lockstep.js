@@ -107,7 +107,7 @@ fsage.charts.lockstep_free = {
     const every = Math.ceil((high - low + 1) / 8);
     const ticks = Array.from({ length: Math.max(0, high - low + 1) }, (_, i) => i).filter((i) => i % every === 0);
     const { layout, rows } = fsage.grid(shown.length,
-      { title: { text: "extent size, from", standoff: 8 }, tickvals: ticks, ticktext: ticks.map((i) => fsage.bucket(low + i)) },
+      { title: { text: "extent size (at least)", standoff: 8 }, tickvals: ticks, ticktext: ticks.map((i) => fsage.bucket(low + i)) },
       { title: { text: what === "bytes" ? "free space (GiB)" : "free extents", standoff: 8 }, rangemode: "tozero" },
       shown.map(([volume]) => run.volumes[volume]));
     shown.forEach((_, i) => { const axis = layout[`yaxis${i ? i + 1 : ""}`]; delete axis.matches; axis.showticklabels = true; });

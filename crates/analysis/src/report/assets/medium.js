@@ -1,4 +1,4 @@
-// Where the time on virtual media went: bars of the medium's work, split by what it did, a panel for each medium.
+// Time of virtual media: a bar for each trial, split by component, a panel for each medium.
 fsage.charts.medium = {
   draw(state) {
     const found = fsage.data.disk_times.filter((d) => d.what === state.part);
@@ -33,7 +33,7 @@ fsage.charts.medium = {
       }
     });
     const { layout, rows } = fsage.grid(media.length,
-      { title: { text: share ? "share of the medium's work (%)" : `the medium's work (${unit}, model)`, standoff: 8 }, rangemode: "tozero" },
+      { title: { text: share ? "share of device time (%)" : `device time (${unit}, model)`, standoff: 8 }, rangemode: "tozero" },
       { tickvals: bars.map((_, i) => i), ticktext: bars, range: [bars.length - 0.5, -0.5], zeroline: false },
       media);
     // Many parts: the legend begins at the left edge, below the buttons.

@@ -27,9 +27,9 @@ pub fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<(VolumePlaces, Option<u64>)>
         let tree = &made(volume, &volumes)?.explanation.tree;
         let far = tree.now_ns.saturating_mul(20) > tree.copied_ns.saturating_mul(21);
         far.then(|| match volume.volume.as_str() {
-            UNAGED => "this is the fresh copy that the trial made: another one would lie no better".to_owned(),
+            UNAGED => "this is the fresh copy that the trial made: another would be no better".to_owned(),
             _ => format!(
-                "the fresh copy that the trial made takes {}; the estimate of a copy in reading order is a bound",
+                "the fresh copy that the trial made takes {}; the estimate of a copy in reading order is a lower bound",
                 nanoseconds(as_f64(tree.now_ns))
             ),
         })

@@ -76,9 +76,9 @@ impl<'a> Map<'a> {
     #[must_use]
     pub const fn legend(unicode: bool) -> &'static str {
         if unicode {
-            "█ its data  ▒ others or metadata  ░ a little of them  · free"
+            "█ its data  ▒ others or metadata  ░ under half used  · free"
         } else {
-            "# its data  + others or metadata  - a little of them  . free"
+            "# its data  + others or metadata  - under half used  . free"
         }
     }
 

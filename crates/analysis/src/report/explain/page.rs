@@ -28,7 +28,7 @@ const FOOTER: &str = "Times are by a model of the medium that is named, for data
 /// The page of one directory as HTML text.
 #[must_use]
 pub fn page(explanation: &Explanation, path: &Path) -> String {
-    let title = format!("Why {} is slow to read", path.display());
+    let title = format!("Read time of {}", path.display());
     let content = html! {
         header { h1 { (title) } p.question { (in_short(explanation)) } }
         (parts("", explanation, None))
@@ -87,7 +87,7 @@ fn parts(prefix: &str, explanation: &Explanation, copy_ns: Option<u64>) -> Marku
 pub fn in_short(explanation: &Explanation) -> String {
     let tree = &explanation.tree;
     format!(
-        "{} files, {}, in {} pieces: on {} reading them takes {}, of a fresh copy {} ({}). {} of the files lie directly behind the one that is read before them.",
+        "{} files, {}, in {} extents: reading them on {} takes {}, a fresh copy {} ({}). {} of the files begin where the previously read file ends.",
         grouped(tree.files),
         bytes(as_f64(tree.bytes)),
         grouped(tree.extents),
@@ -120,10 +120,10 @@ pub(crate) fn worst_table(id: &str, items: &[Item]) -> Markup {
     let columns = [
         Column::text("path"),
         Column::number("files", ""),
-        Column::number("pieces", ""),
+        Column::number("extents", ""),
         Column::number("size", "bytes"),
         Column::number("now", "ns"),
-        Column::number("in one piece each", "ns"),
+        Column::number("defragmented", "ns"),
         Column::number("in a copy", "ns"),
         Column::number("extra", "ns"),
     ];
@@ -143,8 +143,8 @@ pub(crate) fn worst_table(id: &str, items: &[Item]) -> Markup {
     };
     let rows: Vec<Row> = items.iter().map(row).collect();
     html! {
-        @if items.is_empty() { p { "None takes longer than it would in a copy." } } @else {
-            (table(id, "Those that take most beyond what they would in a copy, worst first", &columns, &rows))
+        @if items.is_empty() { p { "None takes longer than in a copy." } } @else {
+            (table(id, "Largest extra time first", &columns, &rows))
         }
     }
 }

@@ -23,15 +23,15 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         p.lead { (in_short(&costs)) }
         @if !refused.is_empty() {
             p.state role="status" {
-                "Not comparable, because the states did different work: " (refused.join("; ")) ". Only the same work is divided by each other."
+                "Not comparable, because the states did different work: " (refused.join("; ")) ". A ratio needs the same work on both sides."
             }
         }
-        (table("age-cost-table", &format!("Every number of every measure, with {confidence} intervals"), &columns(), &rows))
+        (table("age-cost-table", &format!("All metrics of all measures, with {confidence} intervals"), &columns(), &rows))
         p.note {
             "Cold means unmounted and mounted again before each measure; loop files bypass the host's page cache. "
-            "The interval is Student's t over repeats; with one repeat there is none. A difference counts when it survives a correction for all " (counted(rows.len(), "comparison"))
-            " (false discovery rate 5 %, Benjamini–Hochberg); the intervals themselves are not corrected. Sides that moved more than 1 % apart in bytes "
-            "did not do the same work: their ratio is shown, and nothing is concluded from it."
+            "The interval is Student's t over repeats; with one repeat there is none. A difference is significant only if it survives a correction for all " (counted(rows.len(), "comparison"))
+            " (false discovery rate 5 %, Benjamini–Hochberg); the intervals themselves are not corrected. Sides whose bytes differ by more than "
+            "1 % did different work: their ratio is shown, but not judged."
         }
     })
 }
@@ -54,7 +54,7 @@ fn in_short(costs: &[AgeCost]) -> String {
     let testable = |costs: &[&AgeCost]| costs.iter().filter(|cost| cost.estimate.p.is_some()).count();
     if testable(&headlines) == 0 {
         return format!(
-            "{} with an unaged copy, none of them with repeats: two repeats or more tell whether another run would show the same.",
+            "{} with an unaged copy, none with repeats: a test needs two repeats or more.",
             counted(headlines.len(), "comparison")
         );
     }
@@ -112,11 +112,11 @@ fn number(cost: &AgeCost) -> String {
 fn columns() -> Vec<Column> {
     vec![
         Column::text("measure"),
-        Column::text("number"),
+        Column::text("metric"),
         Column::text("file system"),
         Column::text("compared"),
         Column::number("aged", ""),
-        Column::number("other", ""),
+        Column::number("reference", ""),
         Column::number("ratio", ""),
         Column::number("low", ""),
         Column::number("high", ""),
@@ -140,7 +140,7 @@ fn row(cost: &AgeCost) -> Row {
         Finding::NoEvidence => "finding no-evidence",
     };
     let said = match (cost.same_work, cost.corrected) {
-        (false, _) => "not the same work",
+        (false, _) => "different work",
         (_, true) => "not significant after correction",
         _ => cost.finding.words(),
     };

@@ -15,9 +15,9 @@ pub(super) const SECTION: Section = Section { id: "claims", title: "Published fi
 fn render(content: &Content<'_>) -> Option<Markup> {
     let spec = content.view.study.spec.as_ref().filter(|spec| !spec.claim.is_empty())?;
     let columns = [
-        Column::text("The paper says"),
+        Column::text("Finding"),
         Column::text("Published"),
-        Column::number("We measured", ""),
+        Column::number("Measured", ""),
         Column::text(format!("{} interval", percent(content.view.confidence))),
         Column::number("n", ""),
         Column::text("Verdict"),
@@ -26,18 +26,18 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         spec.claim.iter().zip(content.judgements).flat_map(|(claim, found)| rows(claim, found)).collect();
     Some(html! {
         @if !spec.citation.is_empty() { p.lead { "Findings of " (spec.citation) ", checked against this run." } }
-        (table("claim-table", "Published findings and whether they hold here", &columns, &rows))
+        (table("claim-table", "Verdicts on published findings", &columns, &rows))
         p.note { "A finding " em { "holds" } " or is " em { "contradicted" } " only when the whole interval lies on one side of its bound; "
-            "where it lies on both, what was measured is " em { "compatible with both" } ". Repeats are the units, and a verdict takes three: with fewer it "
+            "where it lies on both, what was measured is " em { "compatible with both" } ". Repeats are the sampling units, and a verdict needs three: with fewer it "
             "reads " em { "in this run" } ". " em { "Not comparable" } ": a condition of the finding is not met here, a warning makes its numbers unfit, or the sides did different work. "
-            "A finding about a count (" em { "never" } ", " em { "exists" } ") is decided by one that was seen; where none was it reads " em { "not seen" } ", with the number of logs: their n. "
-            "n counts trials or pairs of trials. What is measured is a geometric mean, over rounds and repeats; an arithmetic one of shares "
+            "A finding about a count (" em { "never" } ", " em { "exists" } ") is decided by one occurrence; without any it reads " em { "not seen" } ", with the number of logs as n. "
+            "n counts trials or pairs of trials. Measured values are geometric means over rounds and repeats, arithmetic ones of shares "
             "and of counts that may be 0. A pair or trial with a zero has no ratio and is left out; n says how many were. "
             "A finding with several clauses has a line for each, and holds if all of them do. A finding about each value of a factor, or measured on several file systems or media, has a line for each: it holds if it holds for all of "
             "them, and is contradicted if it is for one. "
             em { "Fragile" } ": without one of the repeats, or with one parameter of the medium changed by up to a fifth (where the study priced that), the "
-            "verdict would be another. "
-            "Each finding was given beforehand and is judged alone: of twenty that are untrue, one may seem to hold by chance." }
+            "verdict would differ. "
+            "Each finding was given beforehand and is judged alone: of twenty false ones, one may hold by chance." }
     })
 }
 

@@ -15,7 +15,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let confidence = percent(content.view.confidence);
     let columns = [
         Column::text("control"),
-        Column::text("number"),
+        Column::text("metric"),
         Column::text("cell"),
         Column::number("measured", ""),
         Column::number("low", ""),
@@ -28,13 +28,13 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     Some(html! {
         p.lead { (summary.line()) }
         @if summary.identical > 0 {
-            p.note { "Numbers that are the same to the last digit show that the run repeats itself; how far repeats with other seeds differ, the intervals "
-                "of the study's own comparisons say." }
+            p.note { "Numbers that are identical to the last digit show that the run is repeatable; the intervals of the study's own comparisons show how "
+                "far repeats with other seeds differ." }
         }
         @if summary.is_failed() {
-            p.state role="status" { "No published finding is judged, because the study's own numbers are wrong where the answer is known." }
+            p.state role="status" { "No published finding is judged, because the study's numbers are wrong where the true value is known." }
         }
-        (table("control-table", &format!("Each control against the cell that it is of, with {confidence} intervals"), &columns, &rows))
+        (table("control-table", &format!("Each control against its cell, with {confidence} intervals"), &columns, &rows))
         p.note {
             b { "Measured twice" } ": the same image restored and measured once more, as if it were another state. What differs is a false alarm; "
             "at " (confidence) " some do by chance, after the correction (false discovery rate 5 %, Benjamini–Hochberg) none should. "
@@ -43,8 +43,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             }
             b { "Known slowdown" } ": while it was measured, the virtual disk took longer for each request. Real is what the disk counted as added; "
             "the slowdown is found when it survives the correction and its interval meets the real one within " (percent(NEAR - 1.0)) ". "
-            b { "Added requests" } ": direct reads at random places of the device were added to the measure, which neither the file system nor the disk tells "
-            "from others. Real is how much longer they made it, by the measure's own clock; its interval has to meet it within " (percent(CLOSE - 1.0)) "."
+            b { "Added requests" } ": direct reads at random offsets of the device were added to the measure; neither the file system nor the disk can "
+            "distinguish them from others. Real is how much longer they made it, by the measure's own clock; its interval has to meet it within " (percent(CLOSE - 1.0)) "."
         }
     })
 }

@@ -9,7 +9,7 @@ use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, in_unit, nanoseconds, percent, significant, words};
 use crate::report::view::{Age, Trial};
 
-pub(super) const SECTION: Section = Section { id: "cost", title: "Cost of ageing", script: "", render };
+pub(super) const SECTION: Section = Section { id: "cost", title: "Ageing runs", script: "", render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let aged: Vec<(&Trial, &Age)> = content.view.ages().collect();
@@ -28,7 +28,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         Column::number("CPU user + system", "ns"),
         Column::number("failed", ""),
         Column::number("user CPU/op", "ns"),
-        Column::number("of the time", ""),
+        Column::number("share of time", ""),
         Column::text("ended by"),
     ];
     let mut columns = Vec::from(columns);
@@ -37,14 +37,14 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     }
     let rows: Vec<Row> = aged.iter().map(|(trial, age)| row(trial, age, models)).collect();
     Some(html! {
-        p.lead { "Pauses and probes are left out of the times. "
+        p.lead { "Times exclude pauses and probes. "
             @if models {
-                "On a virtual disk in model time the wall's time says how long this machine took to age it, and nothing about the medium. "
+                "On a virtual disk in model time, wall time is what this machine took for the ageing; it says nothing about the medium. "
             }
-            "Device bytes are those that the kernel says it wrote to the device. "
-            "User CPU is the time outside the kernel: making operations and data, keeping the latencies, and the trace; the calls "
-            "themselves are in the system's." }
-        (table("cost-table", "What ageing took", &columns, &rows))
+            "Device bytes are the kernel's count of bytes written to the device. "
+            "User CPU is fsage's own time outside the kernel (generating operations and data, recording latencies and the trace); "
+            "system calls count as system CPU." }
+        (table("cost-table", "Time and I/O of ageing", &columns, &rows))
     })
 }
 

@@ -1,4 +1,4 @@
-//! What file systems make of the device: points of fio against the bare device.
+//! Rates and latencies of fio's points on each file system, and against the bare device.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::stats::Estimate;
 
 pub(super) const SECTION: Section = Section {
     id: "device",
-    title: "What file systems make of the device",
+    title: "fio rates and latency",
     script: include_str!("../assets/device.js"),
     render,
 };
@@ -32,34 +32,37 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let shown: &[(&str, &str)] =
         &[("share", "% of the bare device"), ("iops", "operations/s"), ("bandwidth", "MB/s")];
     let shown = if bare { shown } else { &shown[1..] };
-    let over = [("bs", "block size"), ("depth", "depth"), ("jobs", "jobs"), ("files", "files")];
+    let mut over = vec![("bs", "block size"), ("depth", "depth"), ("jobs", "jobs"), ("files", "files")];
+    if found.iter().any(|one| one.point.memory.is_some()) {
+        over.push(("memory", "memory limit"));
+    }
     Some(html! {
         (figure(&Figure {
             id: "device-chart",
             kind: "device",
-            title: "Rates of fio",
+            title: "fio rates",
             how_to_read: "a mark is one point on one file system, the bar its interval over repeats; choose the load, what is shown, and \
-                          over which parameter. Both axes are logarithmic. Of the bare device's rate, 100 % is the line: a mark below it is \
-                          what the file system costs. Panels differ in the other parameters.",
+                          over which parameter. Both axes are logarithmic. The line at 100 % is the bare device: the distance below it is the \
+                          overhead of the file system. Panels differ in the other parameters.",
             controls: html! {
                 (select("load", "load", &loads, 0))
                 (choice("show", "show", &options(shown)))
                 (choice("over", "over", &options(&over)))
             },
-            note: "Of points that ended steady the rate is that of the steady window, of others that of their whole time after the ramp.",
+            note: "The rate of a point that reached steady state is that of the steady window, of others that of the whole time after the ramp.",
         }))
         (figure(&Figure {
             id: "device-latency-chart",
             kind: "device_latency",
             title: "Latency against operations per second",
             how_to_read: "each line joins the points of one file system and block size from the lowest to the highest load (depth times jobs); where it \
-                          turns upwards the device is saturated, and more requests at once only wait longer. Both axes are logarithmic.",
+                          turns upwards the device is saturated, and more requests only wait longer. Both axes are logarithmic.",
             controls: select("load", "load", &loads, 0),
-            note: "Latency is the mean over reads and writes, from submission on.",
+            note: "Latency is fio's lat (submission and completion), the mean over reads and writes.",
         }))
         @if let Some(chart) = percentiles(content.percentiles) { (chart) }
         @if let Some(fits) = scaling::fits(content) { (fits) }
-        (table("device-table", "Points of fio", &columns(), &rows(content, &found)))
+        (table("device-table", "fio points", &columns(), &rows(content, &found)))
     })
 }
 
@@ -75,16 +78,15 @@ fn percentiles(found: &Percentiles) -> Option<Markup> {
             id: "device-percentile-chart",
             kind: "device_percentiles",
             title: "Latency by percentile",
-            how_to_read: "each line is one point on one file system: so many percent of its operations took no longer. The \
-                          horizontal axis gives every further nine as much room as the one before it, and so shows the tail; both axes \
-                          are logarithmic. A line that turns upwards has operations that wait much longer than most. Panels differ in depth, \
-                          jobs and files.",
+            how_to_read: "each line is the latency distribution of one point on one file system. Both axes are logarithmic; the \
+                          horizontal axis gives every further nine the same width, so it shows the tail. A line that turns upwards has a \
+                          long tail. Panels differ in depth, jobs and files.",
             controls: html! {
                 (select("load", "load", &loads, 0))
                 (select("bs", "block size", &sizes, 0))
             },
             note: &format!(
-                "Latency from submission on, from fio's histogram, each value known to within 1/128; of several repeats the geometric mean at \
+                "Latency is fio's lat (submission and completion), accurate to 1/128; of several repeats the geometric mean at \
                  each percentile. A line ends where fewer than one operation lies beyond. {note}"
             ),
         })
@@ -97,14 +99,14 @@ fn columns() -> Vec<Column> {
         Column::text("file system"),
         Column::text("trials"),
         Column::number("operations per second", "1/s"),
-        Column::number("of the bare device", ""),
+        Column::number("share of the bare device", ""),
         Column::text("interval"),
         Column::number("mean latency", "ns"),
         Column::number("median", "ns"),
         Column::number("99th percentile", "ns"),
         Column::number("99.9th percentile", "ns"),
         Column::number("CPU time per operation", "ns"),
-        Column::text("ended steady"),
+        Column::text("reached steady state"),
         Column::text("warnings"),
     ]
 }

@@ -13,8 +13,7 @@ use crate::report::text::{counted, in_unit, significant};
 use crate::stats::evidence::level;
 use crate::stats::{Estimate, Evidence, Interval};
 
-pub(super) const SECTION: Section =
-    Section { id: "device-jobs", title: "Job files of fio", script: "", render };
+pub(super) const SECTION: Section = Section { id: "device-jobs", title: "fio job files", script: "", render };
 
 /// The trials of one cell that ran a job.
 struct Ran<'a> {
@@ -31,8 +30,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     }
     let rows: Vec<Row> = found.iter().map(|one| row(one, content.view.confidence)).collect();
     Some(html! {
-        p.lead { "Each job ran in a folder of its own, with files that fio made before its time began." }
-        (table("device-jobs-table", "Job files of fio", &columns(), &rows))
+        p.lead { "Each job ran in its own directory, with files that fio laid out before the measured time." }
+        (table("device-jobs-table", "fio job files", &columns(), &rows))
     })
 }
 

@@ -10,7 +10,7 @@ use crate::report::text::{counted, grouped, whole_bytes};
 use crate::report::view::Trial;
 
 pub(super) const SECTION: Section =
-    Section { id: "device-wear", title: "Wear counters of the device", script: "", render };
+    Section { id: "device-wear", title: "Device wear counters", script: "", render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let mut trials: Vec<&Trial> = content.view.trials.iter().filter(|trial| !trial.wear.is_empty()).collect();
@@ -23,12 +23,12 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         trials.iter().flat_map(|trial| trial.wear.iter().flat_map(|wear| stage(trial, wear))).collect();
     Some(html! {
         p.lead {
-            "The counters are the device's own. Each moves in steps, which the tables give: where a counter did not move, the difference is less than one step, and where it moved by few, ± says how far it may be off. "
+            "The counters are the device's own. Each counts in steps, given in the tables: if a counter did not change, the difference is less than one step; if it changed by few, ± is the uncertainty. "
             b { "No change of the rated life used does not mean no wear." }
-            " A step of 1 % of a drive rated for 600 TB is 6 TB. Counters belong to the whole disk and include what others wrote to it."
+            " A step of 1 % of a drive rated for 600 TB is 6 TB. Counters are those of the whole disk and include other writers."
         }
         @if !all.is_empty() {
-            (table("device-wear-study", "From before the first trial to after the last", &columns("device", "trials"), &all))
+            (table("device-wear-study", "Before the first trial and after the last", &columns("device", "trials"), &all))
         }
         @if !stages.is_empty() {
             (table("device-wear-stages", "Before and after each stage", &columns("trial", "stage"), &stages))
@@ -44,7 +44,7 @@ fn columns(first: &str, second: &str) -> Vec<Column> {
         Column::text(first),
         Column::text(second),
         Column::text("counter"),
-        Column::text("name at its source"),
+        Column::text("source name"),
         Column::number("before", ""),
         Column::number("after", ""),
         Column::number("difference", ""),
@@ -102,7 +102,7 @@ fn row([first, second]: [String; 2], change: &WearChange) -> Row {
     let difference = match change.difference() {
         WearDifference::By(moved) => Cell::number(moved_by(kind, moved, change.step), as_f64(moved)),
         WearDifference::BelowStep(step) => Cell::text(format!("less than {}", amount(kind, step))),
-        WearDifference::Backwards => Cell::text("went back: reset, or another device"),
+        WearDifference::Backwards => Cell::text("decreased: reset, or another device"),
         WearDifference::Unpaired => Cell::text("read once"),
     };
     Row {
@@ -216,7 +216,7 @@ mod tests {
         assert!(shown(WearKind::Used, 10, 20, 10).contains("10 to 20 %"));
         assert_eq!(level(WearKind::Used, 100, 10), "100 % or more");
         assert_eq!(level(WearKind::SpareState, 2, 1), "most used up");
-        assert!(shown(WearKind::HostWritten, 5, 3, 1).contains("went back"));
+        assert!(shown(WearKind::HostWritten, 5, 3, 1).contains("decreased"));
         assert!(shown(WearKind::MediaErrors, 0, u64::MAX, 1).contains("18,446,744,073,709,551,615"));
     }
 }

@@ -33,7 +33,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         Column::number("low", ""),
         Column::number("high", ""),
         Column::number("pairs", ""),
-        Column::text("low to high"),
+        Column::text("interval"),
         Column::text("tree"),
         Column::number("Cliff's δ", ""),
         Column::text("finding"),
@@ -45,9 +45,9 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         (figure(&Figure {
             id: "difference-chart",
             kind: "differences",
-            title: "How much one choice differs from another",
-            how_to_read: "a dot is how many times as large the metric is with the first choice as with the second, the bar \
-                          its interval; bars that cross the line at 1 are grey, because they are no evidence of a difference.",
+            title: "Ratios between factor values",
+            how_to_read: "a dot is the metric with the first value ÷ that with the second, the bar its interval; bars that cross \
+                          the line at 1 are grey, because they are no evidence of a difference.",
             controls: select("metric", "metric", &names, 0),
             note: "",
         }))
@@ -63,7 +63,7 @@ fn discoveries(content: &Content<'_>) -> String {
     let survive = made.iter().filter(|difference| difference.survives).count();
     let number = |count: usize| grouped(u64::try_from(count).unwrap_or(u64::MAX));
     format!(
-        "{} made: {} differ by their {} interval, {} still do when so many are made (false discovery rate {}, \
+        "{} made: {} differ by their {} interval, {} after correction (false discovery rate {}, \
          Benjamini–Hochberg). No evidence of a difference is not evidence of no difference; more repeats narrow the intervals.",
         counted(made.len(), "comparison"),
         number(differ),
@@ -79,8 +79,8 @@ fn notes(content: &Content<'_>, confidence: &str) -> Markup {
     let zeros: usize = differences.made.iter().map(|difference| difference.estimate.zeros).sum();
     html! {
         p.note {
-            "Repeats are the units of an interval: Student's t on the logs of the ratios. Trials with other settings are no repeats of "
-            "each other; contexts (cells of the factors that are held equal) are taken as given, every one weighing the same, and file systems "
+            "Repeats are the sampling units of an interval: Student's t on the logs of the ratios. Trials with different settings are not repeats of "
+            "each other; contexts (cells of the factors that are held equal) are fixed effects with equal weights, and file systems "
             "and media are never averaged over. With one repeat there is no interval: low and high are then the range within that run, from the "
             "lowest to the highest block of neighbouring ticks or probes (in this run only), and the chart has no bar. Whether another run would "
             "show the same is not known. Equal repeats have an interval from six pairs on. Ratios over several pairs are geometric means."
@@ -94,7 +94,7 @@ fn notes(content: &Content<'_>, confidence: &str) -> Markup {
             "Tree: the digest of names, sizes and data versions of what both sides had, where something was aged. "
             @let differ = differences.made.iter().filter(|difference| difference.trees.differ()).count();
             @if differ > 0 {
-                b { (counted(differ, "comparison")) " of different trees" } ": the sides had other files, so what differs may be the files' doing."
+                b { (counted(differ, "comparison")) " of different trees" } ": the sides had different files, which may cause the difference."
             } @else { "No comparison is of trees that are known to differ." }
         }
         @if zeros > 0 {

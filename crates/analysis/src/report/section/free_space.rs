@@ -37,8 +37,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let mut note = String::new();
     if merged > 1 {
         note.push_str(&format!(
-            "A column stands for up to {merged} neighbouring probes; a cell is the largest number found by any of \
-             them, so that the cells of a column need not be of one moment. Pointing at it tells median and smallest."
+            "A column stands for up to {merged} neighbouring probes; a cell is the largest number of any of them, so the \
+             cells of a column may be of different probes. Hover over a cell for its median and smallest number."
         ));
     }
     let chart = figure(&Figure {
@@ -46,8 +46,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         kind: "free",
         title: "Free-space fragmentation",
         how_to_read: "time runs to the right, extent sizes upwards in powers of two, and the colour says how many free \
-                      extents (or how many free bytes) there are of each size; free space that is falling apart moves \
-                      from a few large extents at the top to many small ones at the bottom.",
+                      extents (or how many free bytes) there are of each size; fragmentation moves free space from a \
+                      few large extents at the top to many small ones at the bottom.",
         controls,
         note: &note,
     });
@@ -58,9 +58,9 @@ fn render(content: &Content<'_>) -> Option<Markup> {
 fn no_map(without: &[&str]) -> Markup {
     html! {
         p.note.no-map {
-            "No map of free space for " (without.join("; ")) ": no probe was made there, or the file system does not tell where its "
-            "free extents lie. ext4 and xfs tell by FS_IOC_GETFSMAP and btrfs by its trees; file systems in user space (FUSE) "
-            "and many others tell only how much is free."
+            "No map of free space for " (without.join("; ")) ": no probe was made there, or the file system does not report its "
+            "free extents. ext4 and xfs report them by FS_IOC_GETFSMAP and btrfs by its trees; file systems in user space (FUSE) "
+            "and many others report only how much is free."
         }
     }
 }

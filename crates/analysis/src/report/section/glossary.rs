@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{Content, Section};
 
 const WORDS: [(&str, &str); 26] = [
-    ("age", "What use leaves behind in a file system: files and free space in many pieces."),
+    ("age", "State of a file system after use: fragmented files and fragmented free space."),
     (
         "Cliff's δ",
         "How often a value of one group exceeds one of the other, from −1 to 1; 0 when they overlap wholly.",
@@ -15,11 +15,11 @@ const WORDS: [(&str, &str); 26] = [
     ("extent", "A run of neighbouring blocks that belong to one file, or that are free."),
     (
         "extra time",
-        "What reading a file takes, by the medium's model, beyond what it would in a copy in which every file lies behind the one before it.",
+        "Time to read a file, by the device model, beyond that in a copy in which every file begins where the one before it ends.",
     ),
     (
         "false discovery rate",
-        "Of many comparisons some differ by chance. Those that survive are chosen so that on average at most 5 % of them are such (Benjamini & Hochberg 1995).",
+        "Of many comparisons some differ by chance. Those that survive are chosen so that on average at most 5 % of them are false (Benjamini & Hochberg 1995).",
     ),
     ("fragmented file", "A file in more than one extent."),
     (
@@ -28,7 +28,7 @@ const WORDS: [(&str, &str); 26] = [
     ),
     (
         "inter-file score",
-        "Share of files that begin where the file read before them ends (Conway et al. 2017). It is low where many small files lie apart, each of them in one piece.",
+        "Share of files that begin where the previously read file ends (Conway et al. 2017). Low where small files are scattered, even if each is contiguous.",
     ),
     (
         "interval",
@@ -36,22 +36,22 @@ const WORDS: [(&str, &str); 26] = [
     ),
     (
         "layout score",
-        "Share of blocks that directly follow their predecessor on the volume (Smith & Seltzer 1997).",
+        "Share of blocks that directly follow the previous block of their file on the volume (Smith & Seltzer 1997).",
     ),
     ("map", "The volume from its beginning, row by row, in 1,024 cells of equal length."),
     ("median, p50", "Half of the operations were faster, half slower."),
-    ("no evidence", "The interval allows for no difference. It is not proof that there is none."),
+    ("no evidence", "The interval contains “no difference”. It is not proof that there is none."),
     (
         "not significant after correction",
-        "The interval excludes that nothing differs, but among so many comparisons one like it is expected by chance.",
+        "The interval excludes “no difference”, but among so many comparisons one such interval is expected by chance.",
     ),
     ("p99, p99.9", "Latency that one operation in a hundred (a thousand) exceeds."),
     ("probe", "A measurement with the load stopped and the file system synced."),
     (
         "range within one run",
-        "From the lowest to the highest of a run's own looks, or of blocks of its ticks or probes. It is no interval: neighbouring values are alike, and another run may lie elsewhere.",
+        "From the lowest to the highest of a run's own looks, or of blocks of its ticks or probes. It is not an interval: neighbouring values are correlated, and another run may differ.",
     ),
-    ("repeat", "The same trial once more with another seed."),
+    ("repeat", "The same trial with another seed."),
     (
         "saturation point",
         "The smallest load (depth, jobs, streams, block size) whose rate is within 5 % of the largest.",
@@ -59,7 +59,7 @@ const WORDS: [(&str, &str); 26] = [
     ("Savitzky–Golay", "Smoothing by fitting a polynomial to each stretch of neighbouring points (1964)."),
     (
         "tick",
-        "A stretch of the run, at most about 2,000 a run; its order statistics are one point of a chart.",
+        "A section of the run, at most about 2,000 per run; its order statistics are one point of a chart.",
     ),
     ("trial", "One file system with one set of options, aged once."),
     (

@@ -18,7 +18,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     if view.trials.is_empty() {
         return Some(html! {
-            p.empty { "No trial is complete yet, so there is nothing to show but the setup and what went wrong. "
+            p.empty { "No trial is complete yet; only the setup and the warnings are shown. "
                 "Run the study again: complete trials are kept." }
         });
     }
@@ -51,7 +51,7 @@ fn sentences(answer: &Answer) -> Markup {
         } @else if answer.sentences.is_empty() && !answer.method.is_empty() {
             p.empty { (answer.method) }
         } @else if answer.sentences.is_empty() {
-            p.empty { "This study compares no two states of a file system, so there is no slowdown to state; what it measured is below." }
+            p.empty { "This study compares no two states of a file system, so there is no slowdown to report; its measurements are below." }
         } @else {
             ul.answer {
                 @for sentence in &answer.sentences {
@@ -91,9 +91,9 @@ fn chart(content: &Content<'_>) -> Markup {
     figure(&Figure {
         id: "answer-chart",
         kind: "answer",
-        title: &content.view.timed("How many times as long it takes"),
-        how_to_read: "a mark is one measure on one file system, the bar its interval; right of the line at 1 is slower. Hollow marks are no \
-                      evidence of a difference, or are of this run only.",
+        title: &content.view.timed("Slowdown by measure"),
+        how_to_read: "a mark is one measure on one file system, the bar its interval; right of the line at 1 is slower, left of it faster. \
+                      Hollow marks: no evidence of a difference, or in this run only.",
         controls: html! {},
         note: &content.answer.method,
     })
@@ -103,13 +103,13 @@ fn chart(content: &Content<'_>) -> Markup {
 fn counts(answer: &Answer) -> Markup {
     html! {
         @if let Some(line) = answer.verdict_line() {
-            p.counts { (line) " " a href="#claims" { "Which and why" } }
+            p.counts { (line) " " a href="#claims" { "Verdicts" } }
         }
         @if let Some(controls) = &answer.controls {
-            p.counts { (controls.line()) " " a href="#controls" { "Each number" } }
+            p.counts { (controls.line()) " " a href="#controls" { "Control results" } }
         }
         @if let Some(line) = answer.warning_line() {
-            p.counts { (line) " " a href="#warnings" { "What they mean" } }
+            p.counts { (line) " " a href="#warnings" { "Explanations" } }
         }
     }
 }
@@ -163,7 +163,7 @@ fn scope(view: &View) -> String {
     };
     // Only loads that age a volume count theirs.
     let did = if operations > 0 {
-        format!(": {} operations, {} written by them", grouped(operations), bytes(written))
+        format!(": {} operations, {} written", grouped(operations), bytes(written))
     } else {
         String::new()
     };
@@ -179,16 +179,16 @@ fn clocks(view: &View) -> Option<Markup> {
     };
     if view.is_serial() {
         return Some(html! {
-            (which) " " b { "model time with CPU time" } " (" code { "cpu = \"serial\"" } "): what the medium's model would have taken for the "
-            "same requests, and what the load's system calls took on this host's processor, one after the other. The CPU time is measured and "
-            "differs from run to run: the table “What the medium did” says by how much. "
-            a href="#medium" { "Where it went" } "."
+            (which) " " b { "model time with CPU time" } " (" code { "cpu = \"serial\"" } "): the device model's time for the same requests plus "
+            "the CPU time of the load's system calls on this host, without overlap. The CPU time is measured and differs from run to run, as the "
+            "table “Device time and counters” shows. "
+            a href="#medium" { "Breakdown" } "."
         });
     }
     Some(html! {
-        (which) " " b { "model time" } ": what the medium's model would have taken for the same requests. It is exact to the "
-        "sequence of requests; the host's CPU time, and this machine's noise, are not in it. "
-        a href="#medium" { "Where it went" } "."
+        (which) " " b { "model time" } ": the device model's time for the same requests. It depends on the sequence of requests only, not on "
+        "the host's CPU time or noise. "
+        a href="#medium" { "Breakdown" } "."
     })
 }
 
@@ -224,7 +224,7 @@ fn digests(view: &View) -> Markup {
         }
         @if excused > 0 {
             "In " (counted(excused, "group")) " the trees need not agree (see " a href="#layout" { "digests" } "), "
-            "because running out of space or holding a level of use steered the operations."
+            "because running out of space or a utilisation target changed the operations."
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::report::figure::{Figure, choice, figure, options};
 
 pub(super) const SECTION: Section = Section {
     id: "extents",
-    title: "Extents and files",
+    title: "Extent and file sizes",
     script: include_str!("../assets/histogram.js"),
     render,
 };
@@ -25,13 +25,13 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         figure(&Figure { id, kind, title, how_to_read, controls: controls(), note: "" })
     };
     Some(html! {
-        (one("extent-chart", "extents", "Sizes of the extents that hold files",
-            "each step is a power of two of extent size; a file system that keeps files together has its extents \
+        (one("extent-chart", "extents", "Used-extent sizes",
+            "each step is a power of two of extent size; a file system with less fragmentation has its extents \
              further to the right."))
-        (one("file-chart", "files", "Sizes of the files",
-            "the same for file sizes; file systems under the same operations should lie over each other, and where \
-             they do not, the extents above cannot be compared as they are."))
-        (one("free-extent-chart", "free_extents", "Sizes of the free extents at the end",
-            "the same for free space; many small free extents leave no room for large new files in one piece."))
+        (one("file-chart", "files", "File sizes",
+            "the same for file sizes; file systems should coincide after the same operations; where they do not, \
+             the extents above are not directly comparable."))
+        (one("free-extent-chart", "free_extents", "Free-extent sizes at the end",
+            "the same for free space; many small free extents leave no room for large contiguous files."))
     })
 }

@@ -46,9 +46,9 @@ fn chart(content: &Content<'_>) -> Option<Markup> {
     Some(figure(&Figure {
         id: "latency-chart",
         kind: "latency",
-        title: &view.timed("How latency changes as the file system ages"),
-        how_to_read: "each dot is the median of a short stretch of the run, the thick line is the same smoothed, the thin one the latency \
-                      that one operation in a hundred exceeds; a line that climbs to the right means that the operation gets slower with age. \
+        title: &view.timed("Latency during ageing"),
+        how_to_read: "each dot is the median of a short section of the run, the thick line the smoothed median, the thin one the latency \
+                      that one operation in a hundred exceeds; a line that rises to the right means that the operation gets slower with age. \
                       All panels share their axes: drag to zoom one and the others follow, double-click to reset.",
         controls,
         note: &(note(merged, &windows) + if model { MODEL_NOTE } else { "" }),
@@ -56,11 +56,11 @@ fn chart(content: &Content<'_>) -> Option<Markup> {
 }
 
 /// What is different by a disk's own clock.
-const MODEL_NOTE: &str = " In model time an operation that stays in the page cache takes none: where every tick's median is 0, the tick's mean is drawn.";
+const MODEL_NOTE: &str = " In model time an operation that stays in the page cache takes no time: where every tick's median is 0, the tick's mean is drawn.";
 
 fn note(merged: usize, windows: &BTreeSet<usize>) -> String {
     let mut note =
-        "Repeats share a line, which is their median at each point. Smoothing: Savitzky–Golay, order 3, window 101, over every tick median; where it swings far below \
+        "Repeats share a line: their median at each point. Smoothing: Savitzky–Golay, order 3, window 101, over every tick median; where it swings far below \
                     every point, next to an outlier, no line is drawn."
             .to_owned();
     let short: Vec<usize> = windows.iter().copied().filter(|&window| window > 0 && window < 101).collect();

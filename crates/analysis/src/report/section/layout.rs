@@ -34,8 +34,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         [Column::text("trial"), Column::text("digest"), Column::text("need not agree because")];
     let digests: Vec<Row> = ages.iter().map(|(_, age)| digest_row(age)).collect();
     Some(html! {
-        p.lead { "A file in one extent lies in one piece. The layout score is the share of blocks that directly follow "
-            "their predecessor (1 is perfect, Smith & Seltzer 1997)." }
+        p.lead { "A file in one extent is contiguous. The layout score is the share of blocks that directly follow "
+            "the previous block of their file (1: all of them; Smith & Seltzer 1997)." }
         (table("layout-table", "Layout after ageing", &columns, &rows))
         @for (_, age) in &ages {
             @if let Some(short) = age.short_of_target() {

@@ -27,33 +27,33 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         runs.iter().flat_map(|run| run.measures.iter().map(|measure| measure.name.as_str())).collect();
     let measures: Vec<(String, String)> =
         measures.into_iter().map(|name| (name.to_owned(), words(name))).collect();
-    let scale = || choice("scale", "cost axis", &options(&[("linear", "linear"), ("log", "log")]));
+    let scale = || choice("scale", "y axis", &options(&[("linear", "linear"), ("log", "log")]));
     let confidence = percent(content.view.confidence);
     let rows: Vec<Row> = costs.iter().map(row).collect();
     Some(html! {
-        @if let Some(kernel) = kernel(content) { p.lead { "On kernel " (kernel) ". What it comes to stands " a href="#summary" { "first on this page" } "." } }
+        @if let Some(kernel) = kernel(content) { p.lead { "Kernel " (kernel) ". The " a href="#summary" { "answer" } " is at the top of this page." } }
         (figure(&Figure {
             id: "lockstep-read-chart",
             kind: "lockstep_read",
-            title: &content.view.timed("What reading everything costs, round by round"),
-            how_to_read: "all volumes of a colour hold the same files at every round. The step from the dotted line (a fresh copy) to the dashed \
-                          one (nearly empty) is what use costs; the step from there to the solid one is what fullness adds.",
+            title: &content.view.timed("Measures by round"),
+            how_to_read: "lines of one colour are volumes with the same files at every round. The gap between the dotted line (a fresh copy) and \
+                          the dashed one (nearly empty) is the effect of use, that between the dashed and the solid one (full) the effect of fullness.",
             controls: html! { (select("measure", "measure", &measures, 0)) (scale()) },
-            note: "Cold: unmounted and mounted again before each reading. With repeats each trial has its line.",
+            note: "Cold: unmounted and mounted again before each reading. With repeats, each trial has its own line.",
         }))
         (figure(&Figure {
             id: "lockstep-write-chart",
             kind: "lockstep_write",
-            title: &content.view.timed("What writing costs, round by round"),
-            how_to_read: "a dot is what one round's new files took for each GiB, the sync at its end included; the line is their mean over \
-                          nine rounds. Solid is the full volume, dashed the nearly empty one.",
+            title: &content.view.timed("Write time per GiB by round"),
+            how_to_read: "a dot is the time per GiB to write one round's new files, including the final sync; the line is the mean over nine \
+                          rounds. Solid is the full volume, dashed the nearly empty one.",
             controls: scale(),
-            note: "What a round deletes is not part of it: everything is written out before the new files come.",
+            note: "Deletions are not included: everything is written back before the new files are written.",
         }))
         (free(&runs))
-        (table("lockstep-table", &format!("Volumes against each other, over the second half of the rounds, with {confidence} intervals"), &columns(), &rows))
-        p.note { "Ratios are geometric means over rounds or looks, and over repeats. Repeats are the units of an interval; with one repeat there is none, "
-            "and low and high are the range of that run's own rounds or looks, which says nothing of another run." }
+        (table("lockstep-table", &format!("Ratios between volumes over the second half of the rounds, with {confidence} intervals"), &columns(), &rows))
+        p.note { "Ratios are geometric means over rounds or looks, and over repeats. Repeats are the sampling units of an interval; with one repeat there is "
+            "none, and low and high are the range within that run, which says nothing about another run." }
     })
 }
 
@@ -69,9 +69,9 @@ fn free(runs: &[Run]) -> Markup {
             (figure(&Figure {
                 id: "lockstep-free-chart",
                 kind: "lockstep_free",
-                title: "Free space by extent size, round by round",
-                how_to_read: "a bar is the free space in extents of one size (powers of two), a colour one moment of the run. Free space that \
-                              use breaks up moves to the left; what a volume still has at the right is room for new files in one piece.",
+                title: "Free space by extent size and round",
+                how_to_read: "a bar is the free space in extents of one size (powers of two), a colour one round. Fragmentation moves free space \
+                              to the left; free space at the right has room for contiguous new files.",
                 controls: html! {
                     (select("run", "show", &names, 0))
                     (choice("what", "bars are", &options(&[("bytes", "bytes"), ("count", "extents")])))
@@ -91,14 +91,14 @@ fn kernel<'a>(content: &Content<'a>) -> Option<&'a str> {
 
 fn columns() -> Vec<Column> {
     vec![
-        Column::text("what"),
+        Column::text("measure"),
         Column::text("file system"),
         Column::text("trials"),
         Column::text("compared"),
         Column::number("ratio", ""),
         Column::number("low", ""),
         Column::number("high", ""),
-        Column::text("low to high"),
+        Column::text("interval"),
     ]
 }
 

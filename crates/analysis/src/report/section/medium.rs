@@ -1,4 +1,4 @@
-//! Where the time on virtual media went, and what they are made of.
+//! Time of virtual media by component, and what they are made of.
 
 use fsage_model::disk::WAITING;
 use fsage_model::quantity::{as_f64, to_u64};
@@ -11,12 +11,8 @@ use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, in_unit, percent, significant, words};
 use crate::report::view::Medium;
 
-pub(super) const SECTION: Section = Section {
-    id: "medium",
-    title: "Where the time went",
-    script: include_str!("../assets/medium.js"),
-    render,
-};
+pub(super) const SECTION: Section =
+    Section { id: "medium", title: "Device time", script: include_str!("../assets/medium.js"), render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -36,19 +32,19 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         (figure(&Figure {
             id: "medium-chart",
             kind: "medium",
-            title: "Where the time went",
-            how_to_read: "each bar is what the medium worked for one part of a trial, the mean over its repeats, split by what it did; \
-                          choose a part, and whether bars show shares or times. Where the aged bar is longer in seek and rotation than \
-                          the unaged one, age scattered what was read.",
+            title: "Device time by component",
+            how_to_read: "each bar is the device time of one part of a trial by component, the mean over its repeats; choose a part, and \
+                          whether bars show shares or times. More seek and rotation in the aged bar than in the unaged one is the effect of \
+                          fragmentation.",
             controls: html! {
                 (select("part", "part", &parts, 0))
                 (choice("show", "as", &options(&[("time", "time"), ("share", "share")])))
             },
-            note: "A medium may work side by side (dies of an SSD, a cache that is written back meanwhile), so that a bar can be longer than \
-                   the time that went by, which the table has. ± is the standard deviation of the CPU time over the repeats, as a share of it. Queue depth: how many requests the disk had on the \
-                   average while its clock ran.",
+            note: "Components can overlap (dies of an SSD, write-back of a cache), so a bar can be longer than the elapsed time, which is in \
+                   the table. ± is the standard deviation of the CPU time over the repeats, as a share of it. Queue depth: mean number of \
+                   requests at the disk while its clock ran.",
         }))
-        (table("medium-table", "What the medium did, mean over the repeats", &columns(), &rows))
+        (table("medium-table", "Device time and counters, mean over the repeats", &columns(), &rows))
         @for medium in media(view) { (parameters(medium)) }
     })
 }
@@ -60,9 +56,9 @@ fn columns() -> Vec<Column> {
         Column::text("medium"),
         Column::text("trials"),
         Column::number("time", "ns"),
-        Column::number("CPU time beside it, or in it", "ns"),
+        Column::number("CPU time", "ns"),
         Column::number("queue depth", ""),
-        Column::text("most of the work"),
+        Column::text("largest components"),
         Column::number("written by the host", "bytes"),
         Column::number("read by the host", "bytes"),
         Column::number("written to flash", "bytes"),
@@ -112,7 +108,7 @@ fn cpu(spending: &Spending) -> String {
         None if spending.serial => " ± unknown (one trial)".to_owned(),
         None => String::new(),
     };
-    let place = if spending.serial { ", in it" } else { "" };
+    let place = if spending.serial { ", included" } else { "" };
     format!("{time}{noise}{place}")
 }
 
@@ -145,7 +141,7 @@ fn parameters(medium: &Medium) -> Markup {
         Column::text("parameter"),
         Column::number("value", ""),
         Column::text("unit"),
-        Column::text("what it is"),
+        Column::text("description"),
     ];
     let rows: Vec<Row> = parameters
         .iter()
@@ -166,8 +162,8 @@ fn parameters(medium: &Medium) -> Markup {
     html! {
         @if !rows.is_empty() {
             details {
-                summary { "The medium " b { (medium.name) } ": " (preset.summary) }
-                @if !preset.source.is_empty() { p.note { "After: " (preset.source) } }
+                summary { "Device model " b { (medium.name) } ": " (preset.summary) }
+                @if !preset.source.is_empty() { p.note { "Source: " (preset.source) } }
                 (table(&format!("medium-{}", id(&medium.name)), &format!("Parameters of {}", medium.name), &columns, &rows))
             }
         }

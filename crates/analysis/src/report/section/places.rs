@@ -1,5 +1,4 @@
-//! Where the worst files lie: maps of each cell's volumes, and what reading their files costs because of
-//! where they are.
+//! File placement: maps of each cell's volumes, and the read time of their files that is due to where they are.
 
 use fsage_model::explanation::{Explanation, Item};
 use fsage_model::quantity::as_f64;
@@ -15,12 +14,8 @@ use crate::report::view::Places;
 /// Files and directories that a table shows; the trial's folder has more.
 const SHOWN: usize = 10;
 
-pub(super) const SECTION: Section = Section {
-    id: "places",
-    title: "Where the worst files lie",
-    script: include_str!("../assets/places.js"),
-    render,
-};
+pub(super) const SECTION: Section =
+    Section { id: "places", title: "File placement", script: include_str!("../assets/places.js"), render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let places = &content.view.places;
@@ -31,10 +26,10 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         places.iter().enumerate().map(|(number, place)| (number.to_string(), place.label.clone())).collect();
     let rows: Vec<Row> = places.iter().map(row).collect();
     Some(html! {
-        p.lead { "What the places of the data alone cost: every file is read where it lay at the end, and in a copy in which each lies behind the one \
-            before it, by the model of the medium. What a file takes beyond its copy is its extra time. Such a copy is a bound: ext4 lists files in \
-            another order than they were written in." }
-        (table("places-table", "Reading everything, and suggested fixes", &columns(), &rows))
+        p.lead { "The effect of data placement alone, by the device model: the time to read every file where it lay at the end, and in a copy in which \
+            each file begins where the one before it ends. Extra time is the difference. The copy is a bound: ext4 lists files in another order \
+            than that in which they were written." }
+        (table("places-table", "Time to read all files, and suggested fixes", &columns(), &rows))
         @if content.view.trials.iter().any(|trial| trial.repeat > 0) {
             p.note { "With repeats the first trial of each cell is shown." }
         }
@@ -50,11 +45,11 @@ fn columns() -> Vec<Column> {
         Column::text("volume"),
         Column::text("medium"),
         Column::number("now", "ns"),
-        Column::number("against a copy", ""),
-        Column::number("in one piece each", "ns"),
+        Column::number("now ÷ copy", ""),
+        Column::number("defragmented", "ns"),
         Column::number("in a copy", "ns"),
-        Column::number("in the copy made", "ns"),
-        Column::number("behind each other", ""),
+        Column::number("in the trial's copy", "ns"),
+        Column::number("inter-file score", ""),
         Column::text("suggested fix"),
     ]
 }

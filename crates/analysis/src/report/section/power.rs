@@ -1,5 +1,5 @@
-//! What survives a power cut: every configuration on every drive, what a program may rely on, the smallest
-//! failing cases, and what recovery takes.
+//! Power cuts: every configuration on every drive, what a program may rely on, the smallest failing cases, and
+//! recovery times.
 
 use fsage_model::crash::{DamageKind, DatabaseModes, Failing, UpdateOutcome};
 use fsage_model::quantity::as_f64;
@@ -12,8 +12,7 @@ use crate::report::power::{
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, grouped, in_unit, percent, significant};
 
-pub(super) const SECTION: Section =
-    Section { id: "power-cuts", title: "What survives a power cut", script: "", render };
+pub(super) const SECTION: Section = Section { id: "power-cuts", title: "Power cuts", script: "", render };
 
 /// Damage that is listed of a failing case.
 const MOST_DAMAGE: usize = 8;
@@ -41,22 +40,22 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "A state is what the drive may hold after power is lost at some point of its request log. It is " b { "kept" } " when everything "
             "that fsync, sync and rename had promised is there; damage is " b { "documented" } " when the file system's documentation or the "
             "drive does not exclude it, and " b { "broken" } " when a promise was. "
-            b { "Unexplained" } " are broken states without those that only known findings break, which were examined to their root. "
-            "Mounting and comparing every file is done with all of them; the file system's own program and writing show more, and are done with a share: a kept state that "
+            b { "Unexplained" } " are broken states except those that only known findings break, whose cause is known. "
+            "All states are mounted and every file is compared; only a share is also checked by the file system's own program and written to, which finds more: a kept state that "
             "was not checked and written to may have damage that only these find. "
-            "The states tried are no random sample of power cuts: the interval (Clopper and Pearson) is that of a state drawn like these, and says how well the search "
+            "The states tried are not a random sample of power cuts: the interval (Clopper and Pearson) is that of a state drawn like these, and shows how well the search "
             "covered what it searched."
         }
         (databases(&found))
         @if !ways.is_empty() {
-            (table("power-ways", "Ways to replace a file, and what files held that were being replaced when power was lost", &way_columns(), &ways))
-            p.note { "Whether a new version is there for good once a way has returned is part of the states above: lost, it counts as damage." }
+            (table("power-ways", "Ways to replace a file: contents of files being replaced when power was lost", &way_columns(), &ways))
+            p.note { "A new version that is lost after its way had returned counts as damage in the states above." }
         }
         (cases(&found))
         @if !times.is_empty() {
-            (table("power-times", "What recovery takes, by wall-clock time", &time_columns(), &times))
+            (table("power-times", "Recovery time (wall clock)", &time_columns(), &times))
             p.note { "Mount includes the file system's recovery; verify reads and compares every file; check is the file system's own program, on a share of the states. "
-                "The disk is in memory: these are the times of processor and file system, without a device. Medians are medians of the trials' medians." }
+                "The disk is in memory: these are times of CPU and file system, without a device. Medians are medians of the trials' medians." }
         }
     })
 }
@@ -157,8 +156,8 @@ fn databases(found: &[Survival]) -> Markup {
     let rows: Vec<Row> = found.iter().filter_map(|one| Some(database_row(one, one.database?))).collect();
     html! {
         @if !rows.is_empty() {
-            (table("power-databases", "Databases: what SQLite promises with its settings, and what was there after a power cut", &database_columns(), &rows))
-            p.note { "A transaction is committed when " code { "COMMIT" } " has returned. " b { "Lost" } " are states in which one that had been committed is not there; "
+            (table("power-databases", "Databases: what SQLite promises with its settings, and state after a power cut", &database_columns(), &rows))
+            p.note { "A transaction is committed when " code { "COMMIT" } " has returned. " b { "Lost" } " are states in which a committed one is missing; "
                 b { "inconsistent" } " are states in which the database cannot be read, its integrity check finds errors, or its rows are not those of whole transactions. "
                 "Both are documented damage where SQLite or the file system does not promise otherwise." }
         }
@@ -188,7 +187,7 @@ fn database_row(one: &Survival, modes: DatabaseModes) -> Row {
 
 fn way_columns() -> Vec<Column> {
     let outcomes = UpdateOutcome::ALL.map(|outcome| Column::number(outcome.name(), ""));
-    [Column::text("way"), Column::text("configuration"), Column::text("drive"), Column::text("a program")]
+    [Column::text("way"), Column::text("configuration"), Column::text("drive"), Column::text("worst outcome")]
         .into_iter()
         .chain([Column::number("files", "")])
         .chain(outcomes)
@@ -245,8 +244,8 @@ fn cases(found: &[Survival]) -> Markup {
         found.iter().filter_map(|one| Some((one, one.failing.as_ref()?))).collect();
     html! {
         @if !cases.is_empty() {
-            h3 { "The smallest failing cases" }
-            p.note { "The worst state of each, with as few requests missing as were found to do the damage. On the left is the position in the request log at which an operation had returned." }
+            h3 { "Smallest failing cases" }
+            p.note { "The worst state of each configuration, drive and load, with the fewest missing requests found to cause the damage. On the left is the position in the request log at which an operation had returned." }
             @for (one, failing) in cases {
                 details {
                     summary { (one.configuration) " · " (one.drive) " drive · " (one.load) ": " (failing.class.name()) ", " (first(failing)) }

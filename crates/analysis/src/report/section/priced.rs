@@ -40,13 +40,13 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let rows: Vec<Row> = lines.iter().map(row).collect();
     Some(html! {
         p.lead {
-            "These times are " b { "priced, not measured" } ": the requests that the kernel made on the medium of the trial were run through the model of "
-            "another medium, each when what it waited for was answered there. What the kernel would ask otherwise on that medium is not in them."
+            "These times are " b { "priced, not measured" } ": the requests recorded on the medium of the trial were replayed through the model of another "
+            "medium, each after the requests that it depends on completed there. Requests that the kernel would issue differently on that medium are not modelled."
         }
         (table("priced-table", "Recorded requests on other media, mean over the repeats", &columns(), &rows))
         p.note {
-            "The error is that of pricing the medium recorded, whose times are known: the answer that is furthest from its recorded time, in any "
-            "trial. Against a second run on the other medium the error is larger where a load thinks between its requests: the tables in docs/disk.md, "
+            "The error is that of pricing the recorded medium, whose times are known: the largest deviation of a completion from its recorded time, in "
+            "any trial. Against a second run on the other medium the error is larger for loads with think time: the tables in docs/disk.md, "
             "“Price again”, give it for each kind of load. The models themselves are off by as much as docs/media.md says."
         }
     })
@@ -62,7 +62,7 @@ fn columns() -> Vec<Column> {
         Column::number("recorded", "ns"),
         Column::number("priced", "ns"),
         Column::number("priced ÷ recorded", ""),
-        Column::text("error on the medium recorded"),
+        Column::text("error on the recorded medium"),
     ]
 }
 

@@ -15,7 +15,8 @@ use crate::report::view::Trial;
 /// Rows of lower or upper bound, items, bytes.
 type Sizes = [(u64, u64, u64)];
 
-pub(super) const SECTION: Section = Section { id: "like", title: "Like the original", script: "", render };
+pub(super) const SECTION: Section =
+    Section { id: "like", title: "Similarity to the original", script: "", render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -31,10 +32,9 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         return None;
     }
     Some(html! {
-        p.lead { "The original is a real tree, known by its profile only; the volume was aged to be like it. Near means: use within "
-            (percent(USED_NEAR)) " of the volume, file sizes at most " (DISTANCE_NEAR) " apart (the greatest gap between the shares of \
-            files up to any size, Kolmogorov–Smirnov, at bounds a quarter apart), share of files in one extent within "
-            (percent(ONE_EXTENT_NEAR)) ". The other rows are there to be compared; nothing steers them." }
+        p.lead { "The original is a real tree, known by its profile only; the volume was aged to resemble it. Near means: use within "
+            (percent(USED_NEAR)) " of the volume, file sizes at most " (DISTANCE_NEAR) " apart (Kolmogorov–Smirnov distance, at bounds a \
+            quarter apart), share of files in one extent within " (percent(ONE_EXTENT_NEAR)) ". The other rows are for comparison only." }
         @for part in &parts { (part) }
     })
 }
@@ -133,7 +133,7 @@ fn figures(profile: &Profile, fit: &Fit, result: &LoadResult, used: f64) -> Vec<
             count(deepest(&detail.depths)),
         ),
         plain(
-            "directories below one that has any",
+            "subdirectories per directory with any",
             number(fan_out(&directories.subdirectories, directories.count)),
             number(fan_out(&detail.subdirectories, layout.directories)),
         ),

@@ -1,4 +1,4 @@
-//! What helps: remedies with their gain, their cost, and how long it lasts.
+//! Remedies with their gain, their cost, and how long it lasts.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, counted, in_unit, percent, significant, words};
 use crate::stats::Estimate;
 
-pub(super) const SECTION: Section = Section { id: "remedies", title: "What helps", script: "", render };
+pub(super) const SECTION: Section = Section { id: "remedies", title: "Remedies", script: "", render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let found = all(content.view);
@@ -25,13 +25,13 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     Some(html! {
         p.lead { (in_short(&found)) }
         (table("remedies-gain", &format!("Each measure after the remedy, with {confidence} intervals"), &gain_columns(), &rows))
-        (table("remedies-cost", "What the remedies took, geometric means over trials", &cost_columns(), &costs))
+        (table("remedies-cost", "Cost of the remedies, geometric means over trials", &cost_columns(), &costs))
         p.note {
             "A ratio below ×1 is faster. The control is the same volume with nothing done to it, measured and used in the same way, pair by "
             "pair from the same image; the copy is a fresh file system with the same files. Where the remedy deleted files, "
-            "measures that read the old files did other work, and have no ratio. "
+            "measures that read the old files did different work, and have no ratio. "
             (content.view.timed("Time and wear of the remedies"))
-            ": by the device's own clock and counters; of a copy, the time of the slower device and the wear of the new one. A finding counts when it survives "
+            ": by the device's own clock and counters; of a copy, the time of the slower device and the wear of the new one. A finding is significant only if it survives "
             "a correction for all " (counted(compared, "comparison")) " with the control (false discovery rate 5 %, Benjamini–Hochberg)."
         }
     })
@@ -94,7 +94,7 @@ fn gain_row(one: &Remedied, measure: &Helped) -> Row {
         None => Cell::none(),
     };
     let said = match (&measure.gain, measure.finding) {
-        (None, _) => "other work",
+        (None, _) => "different work",
         (_, finding) if one.method == "none" && finding == Finding::NoEvidence => "control",
         (_, finding) => finding.words(),
     };

@@ -1,4 +1,4 @@
-//! Where more load stops helping: the table of fits, part of the section of the device.
+//! Saturation and scalability: the table of fits, part of the section of the device.
 
 use fsage_model::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
@@ -18,7 +18,7 @@ const MANY: usize = 60;
 pub(super) fn fits(content: &Content<'_>) -> Option<Markup> {
     let found = all(content.view);
     let rows: Vec<Row> = found.iter().map(|one| row(content, one)).collect();
-    let whole = || table("scaling-table", "Where more load stops helping", &columns(), &rows);
+    let whole = || table("scaling-table", "Saturation and scalability", &columns(), &rows);
     (!rows.is_empty()).then(|| {
         html! {
             @if rows.len() > MANY {
@@ -27,13 +27,13 @@ pub(super) fn fits(content: &Content<'_>) -> Option<Markup> {
                 (whole())
             }
             p.note {
-                "Saturated: the smallest load whose rate is within 5\u{202f}% of the largest; range: the loads that it may be, given how "
-                "repeats differ. The law is the Universal Scalability Law (Gunther 2007), X(n) = λn ÷ (1 + σ(n − 1) + κn(n − 1)), by least squares on logs: "
-                "λ is the rate at load 1, σ the share of the work that waits in turn, κ what each request, job or stream costs each "
-                "other. A maximum stands only where κ's interval is above 0 and the measured rate rises to it and falls beyond it. Intervals are over repeats (Student's t); one repeat has "
-                "none. Where the rates are off the law by more than noise there are no coefficients, and the remark says so. A sharp "
-                "knee, of a device that serves so many requests at once and no more, is off the law. Over block size, and over the files of a \
-                random pattern, which are no streams, there is no law."
+                "Saturated: the smallest load whose rate is within 5\u{202f}% of the largest; range: the loads that it may be, given the "
+                "spread of the repeats. The law is the Universal Scalability Law (Gunther 2007), X(n) = λn ÷ (1 + σ(n − 1) + κn(n − 1)), by least squares on logs: "
+                "λ is the rate at load 1, σ the contention (serial share of the work), κ the coherency cost of each pair of requests, jobs or "
+                "streams. A maximum is given only where κ's interval is above 0 and the measured rate rises to it and falls beyond it. Intervals are over repeats (Student's t); one repeat has "
+                "none. Where the rates deviate from the law by more than noise there are no coefficients, and the remark says so: a device that "
+                "serves a fixed number of requests in parallel has a sharp knee. The law is not fitted over block size, nor over the files of a \
+                random pattern, which are not streams."
             }
         }
     })
@@ -42,9 +42,9 @@ pub(super) fn fits(content: &Content<'_>) -> Option<Markup> {
 fn columns() -> Vec<Column> {
     vec![
         Column::text("pattern"),
-        Column::text("equal"),
+        Column::text("fixed"),
         Column::text("file system"),
-        Column::text("over"),
+        Column::text("varied"),
         Column::text("from, to"),
         Column::text("trials"),
         Column::number("saturated at", ""),

@@ -1,4 +1,4 @@
-//! Which options make it faster: what each gives, the path of the search, and the confirmation.
+//! Searches for options: the gain of each, the path of the search, and the confirmation.
 
 use fsage_model::search::{Configuration, Fate, MeasuredBlock, Method};
 use fsage_model::study::ScoreSpec;
@@ -7,12 +7,14 @@ use serde_json::Value;
 
 use super::{Content, Section};
 use crate::report::answer::{OptionGain, Tuned, signed};
+use crate::report::figure::{Figure, figure, select};
 use crate::report::search::{Searched, all};
+use crate::report::search_workload::{self, by_workload, run_counts};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, metric, percent, significant};
 
 pub(super) const SECTION: Section =
-    Section { id: "search", title: "Which options make it faster", script: "", render };
+    Section { id: "search", title: "Option search", script: include_str!("../assets/search.js"), render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let found = all(content.view);
@@ -28,34 +30,109 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             @let (before, finding) = Tuned::new(one).parts();
             p.lead { (before) b { (finding) } "." }
             @if !one.refused.is_empty() {
-                p { "Left out, because they fail by themselves on this host: " (one.refused.join(", ")) "." }
+                p { "Left out, because they fail on this host on their own: " (one.refused.join(", ")) "." }
             }
             @if !one.unfit.is_empty() {
                 p {
-                    "Left out, because the study requires that a power cut is survived, and with these one may lose what was synced, or leave a file system that needs a repair: "
+                    "Left out, because the study requires that a power cut is survived, and with these it may lose synced data or leave a file system that needs repair: "
                     (one.unfit.join(", ")) "."
                 }
             }
         }
-        (table("search-gains", "What each option gives", &gain_columns(), &gains))
+        (table("search-gains", "Gain per option", &gain_columns(), &gains))
         p.note {
-            "A gain is what setting the option adds, whatever the others are, by least squares over all runs of the search; 95\u{202f}% "
-            "intervals, not adjusted for the number of options. That an option is kept is decided with a probability of 5\u{202f}% for any "
-            "false one in the whole search. Gains of kept options are a little too large, because lucky ones are kept more often: the "
-            "confirmation, on runs that had no part in the choice, is free of that; its 90\u{202f}% interval is above 0 exactly where the "
+            "A gain is the effect of setting the option, averaged over the settings of the others, by least squares over all runs of the search; 95\u{202f}% "
+            "intervals, not adjusted for the number of options. The probability that the search keeps any option without a gain is 5\u{202f}% at "
+            "most. Gains of kept options are slightly too large (selection bias). The "
+            "confirmation, on runs that had no part in the choice, has no such bias; its 90\u{202f}% interval is above 0 exactly where the "
             "one-sided test at 5\u{202f}% confirms it. "
-            "An option that was dropped was unlikely to show the least gain that matters. Gains say nothing of safety: options that write or flush less may lose "
+            "An option was dropped when it was unlikely to show the least gain that matters. Gains say nothing about safety: options that write or flush less may lose "
             "more in a power cut. "
-            "What is written is that of the first stage of ageing, for each operation, by the same least squares. "
+            "Writes are those of the first ageing stage, per operation, by the same least squares. "
             @if greedy { "A greedy search compares single runs: its gains are mostly noise, and nothing confirms them. " }
             (counted_by(&found))
         }
-        (table("search-blocks", "The path: blocks in the order they ran", &block_columns(), &blocks))
+        @if let Some(map) = heat_map(&found) { (map) }
+        @if let Some(merits) = merits(&found) { (merits) }
+        (table("search-blocks", "Search path: blocks in run order", &block_columns(), &blocks))
         details {
             summary { (counted(runs.len(), "run")) " of the search" }
             (table("search-runs", "Each run against the mean of its block", &run_columns(), &runs))
         }
     })
+}
+
+/// Gains by option and workload; one search at a time.
+fn heat_map(found: &[Searched]) -> Option<Markup> {
+    let places: Vec<(String, String)> = found
+        .iter()
+        .filter(|one| by_workload(one).is_some())
+        .enumerate()
+        .map(|(index, one)| (index.to_string(), one.place.clone()))
+        .collect();
+    (!places.is_empty()).then(|| {
+        figure(&Figure {
+            id: "search-workload-chart",
+            kind: "search_workloads",
+            title: "Gain of each option by workload",
+            how_to_read: "each cell is the gain of an option (row) in one workload (column); blue is faster, red is slower, and bold \
+                          numbers have 95 % intervals that exclude 0. The score by which the search decides is the mean over all workloads.",
+            controls: select("place", "search", &places, 0),
+            note: "Gains are from the same runs and the same least squares as those in the table, with the score of one workload alone. \
+                   Intervals are not adjusted for the number of cells: without any gain, one cell in twenty is bold.",
+        })
+    })
+}
+
+/// The configurations with the largest merit; none without loads of fio.
+fn merits(found: &[Searched]) -> Option<Markup> {
+    let rows: Vec<Row> = found.iter().flat_map(merit_rows).collect();
+    (!rows.is_empty()).then(|| {
+        html! {
+            (table("search-merits", "Largest merit by workload", &merit_columns(), &rows))
+            p.note {
+                "Merit as published (CE Workgroup of the Linux Foundation, Flash file system tuning methodology, 2013): 1,000 times the natural "
+                "logarithm of the bandwidth in KB/s, as the mean over the points of a workload; a workload that reads and writes has the sum of both "
+                "directions, and the first rows of each search have the sum over the workloads of fio. One point is 0.1\u{202f}%. "
+                "Merit has no interval, and the best of many configurations is partly lucky: use the gains and the confirmation to decide."
+            }
+        }
+    })
+}
+
+fn merit_columns() -> Vec<Column> {
+    vec![
+        Column::text("workload"),
+        Column::text("where"),
+        Column::number("place", ""),
+        Column::text("options"),
+        Column::number("merit", ""),
+        Column::number("runs", ""),
+    ]
+}
+
+fn merit_rows(one: &Searched) -> Vec<Row> {
+    let runs = run_counts(one);
+    let mut rows = Vec::new();
+    for ranking in search_workload::merits(one) {
+        let workload = ranking.workload.clone().unwrap_or_else(|| "all of fio".to_owned());
+        for (place, (options, merit)) in (1_u32..).zip(&ranking.places) {
+            let runs = f64::from(u32::try_from(runs.get(options).copied().unwrap_or(0)).unwrap_or(0));
+            rows.push(Row {
+                cells: vec![
+                    Cell::text(workload.clone()),
+                    Cell::text(one.place.clone()).class("label"),
+                    Cell::number(place.to_string(), f64::from(place)),
+                    Cell::text(options.clone()),
+                    Cell::number(significant(merit.round()), *merit),
+                    Cell::number(significant(runs), runs),
+                ],
+                group: one.place.clone(),
+                class: "",
+            });
+        }
+    }
+    rows
 }
 
 /// What runs are compared by.
@@ -136,8 +213,8 @@ fn block_columns() -> Vec<Column> {
         Column::text("where"),
         Column::text("purpose"),
         Column::number("runs", ""),
-        Column::text("options in play"),
-        Column::number("spread of its runs", ""),
+        Column::text("options varied"),
+        Column::number("spread of the runs", ""),
     ]
 }
 

@@ -20,7 +20,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     Some(html! {
         @if let Some(first) = view.trials.first() {
             @if let Some(differing) = differing(view) {
-                div.notice.differs { b { "Not all trials ran on the same: " } (differing) " differ between them, and so may what they measured." }
+                div.notice.differs { b { "Trials differ in setup: " } (differing) ". This may affect what they measured." }
             }
             div.setup {
                 (list("Host", &host(view)))
@@ -28,7 +28,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                 (list("Study", &study(view, first)))
                 (list("Tools", &tools(view)))
             }
-            h3 { "How each file system was made and mounted" }
+            h3 { "mkfs and mount commands" }
             @for (label, commands) in making(view) {
                 details { summary { (label) } pre tabindex="0" { (commands) } }
             }
@@ -36,7 +36,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             div.setup { @if view.study.spec.is_some() { (list("Study", &parameters(view))) } }
         }
         @if let Some(spec) = &view.study.spec {
-            details { summary { "Every parameter of the study" } pre tabindex="0" { (every_parameter(spec)) } }
+            details { summary { "All study parameters" } pre tabindex="0" { (every_parameter(spec)) } }
         }
     })
 }
@@ -126,7 +126,7 @@ fn differing(view: &View) -> Option<String> {
         }
     }
     if differs(&|trial| trial.host.features.get("guest").map_or("", String::as_str)) {
-        found.push("what guests are made of".to_owned());
+        found.push("guest build".to_owned());
     }
     let tool = |name: &String| differs(&|trial| trial.host.tools.get(name).map_or("", String::as_str));
     found.extend(tool_names(view).into_iter().filter(tool));
@@ -139,8 +139,8 @@ fn virtual_time(view: &View) -> String {
     let (some, all) = (view.evidence.iter().filter(is_virtual).count(), view.evidence.len());
     match some {
         0 => String::new(),
-        _ if some == all => "virtual: 2 ns for each instruction of the guest".to_owned(),
-        _ => format!("virtual in {some} of {all} trials: 2 ns for each instruction of the guest"),
+        _ if some == all => "virtual: 2 ns per guest instruction".to_owned(),
+        _ => format!("virtual in {some} of {all} trials: 2 ns per guest instruction"),
     }
 }
 
@@ -175,9 +175,9 @@ fn device(view: &View, first: &Trial) -> Rows {
         };
         push(&mut rows, "kind", shared(view, kind));
     }
-    push(&mut rows, "size of the volume", shared(view, |trial| whole_bytes(trial.device.size_bytes)));
-    push(&mut rows, "sector", shared(view, |trial| format!("{} B", trial.device.sector_bytes)));
-    let of_file = if first.device.backing_file.is_some() { "disk behind the file" } else { "model" };
+    push(&mut rows, "volume size", shared(view, |trial| whole_bytes(trial.device.size_bytes)));
+    push(&mut rows, "sector size", shared(view, |trial| format!("{} B", trial.device.sector_bytes)));
+    let of_file = if first.device.backing_file.is_some() { "backing disk" } else { "model" };
     push(&mut rows, of_file, shared(view, |trial| trial.device.model.clone()));
     push(&mut rows, "serial", shared(view, |trial| trial.device.serial.clone()));
     let rotational = |trial: &Trial| if trial.device.rotational { "yes" } else { "no" }.to_owned();
@@ -202,7 +202,7 @@ fn parameters(view: &View) -> Rows {
         push(&mut rows, &factor::name(path), words.join(", "));
     }
     if view.study.overrides.as_object().is_some_and(|fields| !fields.is_empty()) {
-        push(&mut rows, "changed on the command line", view.study.overrides.to_string());
+        push(&mut rows, "command-line overrides", view.study.overrides.to_string());
     }
     rows
 }
@@ -210,11 +210,11 @@ fn parameters(view: &View) -> Rows {
 fn study(view: &View, first: &Trial) -> Rows {
     let mut rows = parameters(view);
     let started = view.trials.iter().map(|trial| trial.started.as_str()).min().unwrap_or_default();
-    push(&mut rows, "first trial began", started);
+    push(&mut rows, "first trial started", started);
     let total = view.trials.iter().map(|trial| trial.elapsed_ns).fold(0, u64::saturating_add);
     push(&mut rows, "time in trials", crate::report::text::nanoseconds(fsage_model::quantity::as_f64(total)));
     if let Some(age) = first.ages.first() {
-        push(&mut rows, "ticks and probes a trial", format!("{} and {}", age.ticks, age.probes));
+        push(&mut rows, "ticks and probes per trial", format!("{} and {}", age.ticks, age.probes));
     }
     rows
 }

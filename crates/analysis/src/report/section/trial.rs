@@ -18,7 +18,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         return None;
     }
     Some(html! {
-        p.lead { "Every command and setting of each trial in order, as a shell would read them." }
+        p.lead { "All commands and settings of each trial, in order and in shell syntax." }
         @for trial in &content.view.trials { (details(trial)) }
     })
 }

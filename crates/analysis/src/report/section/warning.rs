@@ -16,7 +16,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let warned: Vec<_> = view.trials.iter().filter(|trial| !trial.warnings.is_empty()).collect();
     Some(html! {
         @if warned.is_empty() && view.failed.is_empty() && view.notes.is_empty() {
-            p { "None: no trial failed, none carries a warning, and every record could be read." }
+            p { "None: no trial failed or has a warning, and every record was read." }
         }
         @if !view.failed.is_empty() {
             h3 { "Failed trials" }
@@ -25,18 +25,18 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                     b { (trial.label) } " " code { (trial.id) }
                     pre tabindex="0" { (if trial.error.is_empty() { "no reason was recorded" } else { &trial.error }) }
                     @if !trial.commands.is_empty() {
-                        details { summary { "Commands until it failed" } pre tabindex="0" { (trial.commands.join("\n")) } }
+                        details { summary { "Commands before the failure" } pre tabindex="0" { (trial.commands.join("\n")) } }
                     }
                 }
             }
         }
         @if !view.notes.is_empty() {
-            h3 { "The store" }
+            h3 { "Store" }
             @for note in &view.notes { div.notice { b { (note.subject) } ": " (note.message) "." } }
         }
         @if !warned.is_empty() {
             h3 { "Warnings" }
-            p.lead { "Each kind once, with what raises it and what it means for a number. The trials that have it are folded." }
+            p.lead { "Each kind with its cause and its effect on the numbers; unfold it for the trials." }
             @for (kind, trials) in kinds(&warned) { (one(kind, &trials, view.trials.len())) }
         }
     })

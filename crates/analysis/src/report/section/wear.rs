@@ -33,11 +33,11 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     Some(html! {
         (table("wear", &format!("Daily use, with {confidence} intervals"), &columns(), &rows))
         p.note {
-            "A cycle is all of the drive's flash used up by programming once: what garbage collection, padding and the map add is included, the cache of one bit a cell is not. "
-            "Where a drive had hardly any garbage to collect meanwhile, how much it moves for each byte is not known, and there are no cycles. "
-            "Lifetime is the number of cycles that the study says the flash is rated for, divided by the cycles of a year of this use: as if wear were levelled "
-            "perfectly, and this use went on as it was measured. Intervals tell how far repeats of this use differ, and nothing of "
-            "other people's use or of the drive's own rating. Where a stage takes more cycles than the one before it did with the same use, the drive is not in its steady state yet. Whether two rows differ is told by the comparisons below, not by their order here."
+            "A cycle is one program/erase cycle of all of the drive's flash: programs of garbage collection, padding and the map are included, those of the SLC cache are not. "
+            "Where a drive collected hardly any garbage, its write amplification is not known, and there are no cycles. "
+            "Lifetime is the number of cycles that the study says the flash is rated for, divided by the cycles per year of this use; it assumes perfect wear "
+            "levelling and constant use. Intervals cover the spread of repeats of this use, not other use or the drive's rating. "
+            "Where a stage takes more cycles than the previous one with the same use, the drive has not reached its steady state. Whether two rows differ is tested in the comparisons below, not shown by their order here."
         }
     })
 }
@@ -73,13 +73,13 @@ fn columns() -> Vec<Column> {
         Column::text("file system"),
         Column::text("stage"),
         Column::text("trials"),
-        Column::number("written to the device a day", "bytes"),
+        Column::number("written to the device per day", "bytes"),
         Column::number("write amplification of the drive", ""),
-        Column::number("cycles a year", ""),
+        Column::number("cycles per year", ""),
         Column::text("interval"),
         Column::number("lifetime", "years"),
         Column::text("interval"),
-        Column::number("mean time of an operation", "ns"),
+        Column::number("mean time per operation", "ns"),
     ]
 }
 

@@ -12,7 +12,7 @@ use crate::report::text::{grouped, percent, significant, words};
 use crate::report::view::{Age, Trial, View};
 
 pub(super) const SECTION: Section =
-    Section { id: "why", title: "Why: layout", script: include_str!("../assets/layout_cost.js"), render };
+    Section { id: "why", title: "Fragmentation", script: include_str!("../assets/layout_cost.js"), render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let cards = cards(content.view);
@@ -25,7 +25,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
 fn cards(view: &View) -> Option<Markup> {
     let shown: Vec<(&Trial, &Age)> = view.ages().filter(|(trial, _)| trial.repeat == 0).take(12).collect();
     (!shown.is_empty()).then(|| html! {
-        p.lead { "The state after ageing, of the first repeat." }
+        p.lead { "State after ageing, first repeat." }
         div.cards {
             @for (trial, age) in shown {
                 @let ink = view.ink(trial);
@@ -71,13 +71,13 @@ fn scatter(content: &Content<'_>) -> Option<Markup> {
             figure(&Figure {
                 id: "layout-cost-chart",
                 kind: "layout_cost",
-                title: "How the layout explains the cost",
-                how_to_read: "each point is a trial: the further left, the fewer of the blocks that were asked for followed the one before; \
-                              the higher, the longer the measure took. Points that rise to the left mean that time follows layout; \
-                              a flat cloud means that this storage hides it.",
+                title: "Measures by dynamic layout score",
+                how_to_read: "each point is a trial: the further left, the fewer of the requested blocks were sequential; the higher, the longer \
+                              the measure took. Points that rise to the left: fragmentation makes the measure slower; a flat cloud: it has \
+                              no effect on this storage.",
                 controls: html! {
                     (select("measure", "measure", &names, chosen))
-                    (choice("scale", "cost axis", &options(&[("linear", "linear"), ("log", "log")])))
+                    (choice("scale", "y axis", &options(&[("linear", "linear"), ("log", "log")])))
                 },
                 note: "Dynamic layout score: the share of blocks requested from the device that directly follow the one requested before \
                        (Conway et al. 2017).",

@@ -56,8 +56,7 @@ fn of_clause(claim: &ClaimSpec, check: &ClaimCheck, trials: &[Evidence]) -> Opti
     }
     let seeds = concerned.iter().map(|trial| trial.repeat).collect::<BTreeSet<_>>().len();
     if seeds < SEEDS {
-        let repeats = if seeds == 1 { "1 repeat".to_owned() } else { format!("{seeds} repeats") };
-        return Some(format!("{repeats} of the {SEEDS} that a verdict takes (`repeats`)"));
+        return Some(format!("{seeds} of {SEEDS} repeats needed for a verdict (`repeats`)"));
     }
     match check {
         ClaimCheck::Trend { .. } => concerned.iter().find_map(|trial| too_short(trial)),
@@ -116,7 +115,7 @@ mod tests {
         );
         assert_eq!(foresee(&trend, &[], &study(32_000, 3)), None);
         let said = foresee(&trend, &[], &study(32_000, 2)).unwrap();
-        assert_eq!(said, "2 repeats of the 3 that a verdict takes (`repeats`)");
+        assert_eq!(said, "2 of 3 repeats needed for a verdict (`repeats`)");
         let side = |kind: &str| json!({"file_system.kind": kind});
         let ratio = |kind: &str| {
             claim(

@@ -35,7 +35,7 @@ pub(super) fn of(
             by_value(&estimate, above, below)
         };
         (found != *judged)
-            .then(|| format!("fragile: without repeat {} of {} it would not be so", seed + 1, seeds.len()))
+            .then(|| format!("fragile: without repeat {} of {} the verdict differs", seed + 1, seeds.len()))
     };
     seeds.iter().find_map(|seed| without(*seed))
 }

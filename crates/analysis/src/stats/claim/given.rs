@@ -74,7 +74,7 @@ fn by_result(given: &GivenSpec, checked: &str, trial: &Evidence) -> Option<Strin
     let dose = || {
         let written = trial.mean(metric::DEVICE_BYTES).zip(size_of(trial));
         let dose = written.map(|(written, size)| written / as_f64(size));
-        within("the number of times that the volume was written over", dose, given.dose?)
+        within("the number of volume overwrites", dose, given.dose?)
     };
     let cache = || within("memory ÷ size of the volume", cache_of(trial), given.cache?);
     let latency = || within(&format!("`{checked}` in ns"), trial.mean(checked), given.latency?);

@@ -359,8 +359,8 @@ fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Claim
     let outside = above.is_some_and(|bound| high <= bound) || below.is_some_and(|bound| low >= bound);
     if estimate.units < SEEDS || estimate.interval.is_none() {
         let seen = match (inside, outside) {
-            (true, _) => "as the finding says",
-            (_, true) => "not as the finding says",
+            (true, _) => "agrees with the finding",
+            (_, true) => "disagrees with the finding",
             _ => "the interval lies on both sides of the bound",
         };
         let repeats =
@@ -368,7 +368,7 @@ fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Claim
         let why = match estimate.basis {
             Basis::Zeros => "no interval, because a trial has a 0, which has no logarithm".to_owned(),
             _ if estimate.units < SEEDS => {
-                format!("{repeats} of the {SEEDS} that a verdict takes (`repeats`)")
+                format!("{} of {SEEDS} repeats needed for a verdict (`repeats`)", estimate.units)
             }
             _ => format!(
                 "no interval, because the {repeats} are equal and too few to prove anything (`repeats`)"

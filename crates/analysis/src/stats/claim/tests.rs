@@ -52,9 +52,9 @@ fn a_claim_holds_only_with_its_whole_interval() {
 #[test]
 fn fewer_than_three_seeds_speak_of_this_run() {
     for (xfs, seeds, says) in [
-        (20.0, 1, "as the finding says; 1 repeat of the 3 that a verdict takes (`repeats`)"),
-        (5.0, 1, "not as the finding says; 1 repeat of the 3 that a verdict takes (`repeats`)"),
-        (40.0, 2, "as the finding says; 2 repeats of the 3 that a verdict takes (`repeats`)"),
+        (20.0, 1, "agrees with the finding; 1 of 3 repeats needed for a verdict (`repeats`)"),
+        (5.0, 1, "disagrees with the finding; 1 of 3 repeats needed for a verdict (`repeats`)"),
+        (40.0, 2, "agrees with the finding; 2 of 3 repeats needed for a verdict (`repeats`)"),
     ] {
         let found = verdict_of(&claim(Some(1.0), None), xfs, seeds);
         assert_eq!(found, ClaimVerdict::InThisRun { reason: says.to_owned() });
@@ -320,10 +320,7 @@ fn a_claim_is_not_comparable_where_a_condition_is_not_met() {
     assert_eq!(verdict(met), ClaimVerdict::Holds);
     for (conditions, why) in [
         (json!({"medium": ["hdd-10k"]}), "the medium is a device or file of the host, not hdd-10k"),
-        (
-            json!({"dose": {"at_least": 5.0}}),
-            "the number of times that the volume was written over is 2, not at least 5",
-        ),
+        (json!({"dose": {"at_least": 5.0}}), "the number of volume overwrites is 2, not at least 5"),
         (json!({"cache": {"at_most": 0.1}}), "memory ÷ size of the volume is 4, not at most 0.1"),
         (json!({"metrics": {"full.no_space": {"at_least": 1.0}}}), "`full.no_space` is 0, not at least 1"),
         (json!({"metrics": {"none": {"at_least": 1.0}}}), "`none` is not known"),

@@ -68,7 +68,7 @@ impl Phase for UpDown {
     fn again(&mut self, place: &Place) -> Result<(), String> {
         let words = self.words(place);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let done = if self.down { "there is no disk" } else { "there is a disk `named` already" };
+        let done = if self.down { "there is no disk" } else { "the disk `named` already exists" };
         match place.run(&words) {
             (Some(0), _) => Ok(()),
             (Some(2), said) if said.contains(done) => Ok(()),

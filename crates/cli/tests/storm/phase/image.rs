@@ -118,7 +118,7 @@ impl Phase for Restore {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match place.run(&words) {
             (Some(0), _) => Ok(()),
-            (Some(2), said) if !self.onto && said.contains("is there already") => Ok(()),
+            (Some(2), said) if !self.onto && said.contains("already exists") => Ok(()),
             (code, said) => Err(format!("image restore again ended with {code:?}: {said}")),
         }
     }

@@ -42,7 +42,7 @@ pub enum Choice {
 #[derive(Debug, thiserror::Error)]
 pub enum FuseError {
     /// `/dev/fuse` cannot be opened.
-    #[error("this kernel gives no FUSE")]
+    #[error("this kernel has no FUSE")]
     Open(#[source] fsage_sys::Error),
     /// The mount was refused.
     #[error("cannot mount at {}", point.display())]
@@ -53,10 +53,10 @@ pub enum FuseError {
         source: fsage_sys::Error,
     },
     /// The kernel's first request did not come or is invalid.
-    #[error("the kernel does not introduce itself: {0}")]
+    #[error("the kernel sends no valid FUSE_INIT: {0}")]
     Introduction(&'static str),
     /// The kernel's FUSE is too old.
-    #[error("the kernel speaks FUSE {major}.{minor}, and 7.28 is the oldest that will do")]
+    #[error("the kernel speaks FUSE {major}.{minor}, at least 7.28 is needed")]
     Version {
         /// Of the protocol.
         major: u32,
@@ -160,9 +160,9 @@ fn introduce(device: &Device, with_ring: bool) -> Result<Transport, FuseError> {
         return Err(FuseError::Introduction("no first request"));
     }
     let message = buffer.message();
-    let header = request::header(&message).map_err(|_| FuseError::Introduction("it is cut"))?;
+    let header = request::header(&message).map_err(|_| FuseError::Introduction("it is truncated"))?;
     let Ok(Request::Init(offered)) = request::decode(&header, &message) else {
-        return Err(FuseError::Introduction("it begins with something else"));
+        return Err(FuseError::Introduction("it is another request"));
     };
     if offered.major != 7 || offered.minor < 28 {
         return Err(FuseError::Version { major: offered.major, minor: offered.minor });

@@ -45,7 +45,7 @@ pub enum UblkError {
         source: io::Error,
     },
     /// The thread that should serve it does not.
-    #[error("nobody serves the device")]
+    #[error("no server serves the device")]
     NotServed,
 }
 

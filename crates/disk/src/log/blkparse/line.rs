@@ -44,9 +44,9 @@ fn field<'a>(text: &mut &'a str, what: &'static str) -> Result<&'a str, String> 
 fn number<T: std::str::FromStr>(text: &str, what: &'static str) -> Result<T, String> {
     // `parse` would take a sign.
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("{text:?} is no {what}"));
+        return Err(format!("{text:?} is not a {what}"));
     }
-    text.parse().map_err(|_| format!("{text:?} is no {what}"))
+    text.parse().map_err(|_| format!("{text:?} is not a {what}"))
 }
 
 impl<'a> Line<'a> {
@@ -56,7 +56,7 @@ impl<'a> Line<'a> {
         let mut device = field(&mut left, "device")?;
         // The major number is padded on the left, the minor on the right, to three places.
         let Some((major, minor)) = device.split_once(',') else {
-            return Err(format!("{device:?} is no device"));
+            return Err(format!("{device:?} is not a device"));
         };
         device = minor;
         let device = (number(major, "device")?, number(device, "device")?);
@@ -91,7 +91,7 @@ impl<'a> Line<'a> {
 
     /// What `rwbs` says.
     pub(super) fn kind(&self) -> Result<RequestKind, String> {
-        let unknown = || format!("{:?} is no operation", self.rwbs);
+        let unknown = || format!("{:?} is not an operation", self.rwbs);
         let (flush_before, rest) = match self.rwbs.strip_prefix('F') {
             Some(rest) => (true, rest),
             None => (false, self.rwbs),
@@ -134,7 +134,7 @@ impl<'a> Line<'a> {
 
 /// Seconds with nine places.
 fn time(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no time");
+    let wrong = || format!("{text:?} is not a time");
     let (seconds, places) = text.split_once('.').ok_or_else(wrong)?;
     if places.len() != 9 {
         return Err(wrong());

@@ -201,6 +201,6 @@ fn outcome(error: &str) -> Result<Result<(), IoError>, String> {
         "-28" => Ok(Err(IoError::Space)),
         "-22" => Ok(Err(IoError::Range)),
         _ if error.parse::<i32>().is_ok() => Ok(Err(IoError::Medium)),
-        _ => Err(format!("{error:?} is no error number")),
+        _ => Err(format!("{error:?} is not an error number")),
     }
 }

@@ -109,7 +109,7 @@ impl<W: Write> Writer<W> {
         let whole = offset_bytes % SECTOR_BYTES == 0 && length_bytes % SECTOR_BYTES == 0;
         let empty = length_bytes == 0 && operation != Operation::Flush;
         if !whole || empty {
-            let what = format!("bytes {offset_bytes} to {} are no whole sectors", entry.request.end_bytes());
+            let what = format!("bytes {offset_bytes} to {} are not whole sectors", entry.request.end_bytes());
             return Err(LogError::Unfit { format: FORMAT, number: self.number, what });
         }
         let (sector, sectors) = (offset_bytes / SECTOR_BYTES, length_bytes / SECTOR_BYTES);

@@ -92,7 +92,7 @@ impl<R: Read + Seek> Reader<R> {
         let name = match usize::try_from(word(3)) {
             _ if flags & MARK == 0 => "",
             Ok(length) if length <= name.len() && sectors == 0 => {
-                std::str::from_utf8(&name[..length]).map_err(|_| malformed("its name is no text"))?
+                std::str::from_utf8(&name[..length]).map_err(|_| malformed("its name is not text"))?
             }
             _ => return Err(malformed("a mark is longer than its sector")),
         };

@@ -60,7 +60,7 @@ impl<W: Write + Seek> Writer<W> {
         let sector_bytes = u64::from(self.sector_bytes);
         let [offset, length] = [request.offset_bytes, request.length_bytes];
         if offset % sector_bytes != 0 || length % sector_bytes != 0 || length == 0 {
-            let what = format!("bytes {offset} to {} are no whole sectors", request.end_bytes());
+            let what = format!("bytes {offset} to {} are not whole sectors", request.end_bytes());
             return Err(self.unfit(what));
         }
         self.entries += 1;

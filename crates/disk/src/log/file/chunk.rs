@@ -262,7 +262,7 @@ impl Items {
             return Err("the name of a mark is too long");
         }
         let name =
-            std::str::from_utf8(self.take(MARKS, length)?).map_err(|_| "the name of a mark is no text")?;
+            std::str::from_utf8(self.take(MARKS, length)?).map_err(|_| "the name of a mark is not text")?;
         Ok(Item::Mark(Mark { position, set_ns, name: name.to_owned() }))
     }
 
@@ -317,7 +317,7 @@ impl Items {
                 header.copy_from_slice(self.take(DATA, OURS_BYTES)?);
                 let (file, offset, version, kept) = ours(&header);
                 if offset % 4096 != 0 || !(HEADER_BYTES..=length).contains(&kept) {
-                    return Err("a piece is no block that we make");
+                    return Err("a piece is not a block that fsage makes");
                 }
                 data.resize(begin + length, 0);
                 fsage_content::fill(&mut data[begin..begin + kept], file, offset, version);

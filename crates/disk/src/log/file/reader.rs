@@ -52,7 +52,7 @@ impl<R: Read> Reader<R> {
         }
         let hash = blake3::hash(&header[..40]);
         if header[40..] != *hash.as_bytes() {
-            return Err(LogError::malformed(LogPosition::Header, "its check is wrong"));
+            return Err(LogError::malformed(LogPosition::Header, "its checksum is wrong"));
         }
         Ok(Self {
             file,
@@ -109,7 +109,7 @@ impl<R: Read> Reader<R> {
     fn footer(&mut self, bytes: &[u8; HEAD_BYTES]) -> Result<(), LogError> {
         let malformed = |what: &str| LogError::malformed(LogPosition::Footer, what);
         if bytes[32..] != hash_of(bytes, &[]) {
-            return Err(malformed("its check is wrong"));
+            return Err(malformed("its checksum is wrong"));
         }
         if u64_at(bytes, 8) != self.entries || (!self.skipped && u64_at(bytes, 16) != self.marks) {
             return Err(malformed("it counts other entries than there are"));
@@ -135,7 +135,7 @@ impl<R: Read> Reader<R> {
             return Err(LogError::Truncated { place });
         }
         if head.bytes[32..] != hash_of(&head.bytes, &self.stored) {
-            return Err(self.malformed("its chunk's check is wrong"));
+            return Err(self.malformed("its chunk's checksum is wrong"));
         }
         let mut plain = std::mem::take(&mut self.items).into_buffer();
         plain.clear();

@@ -329,8 +329,8 @@ fn an_entry_of_dm_log_writes_says_what_is_wrong_with_it() {
     assert_eq!(broken(second + 16, 1 << 5), "it is damaged: entry 1: it has flags that are not known");
     assert_eq!(broken(second, u64::MAX), "it is damaged: entry 1: it lies beyond any disk");
     assert_eq!(broken(second + 8, 0), "it is damaged: entry 1: it does nothing");
-    assert_eq!(broken(second + 8, 1 << 30), "it is cut off: entry 1 is incomplete");
-    assert_eq!(broken(16, 9), "it is cut off: entry 4 is incomplete");
+    assert_eq!(broken(second + 8, 1 << 30), "it is truncated: entry 1 is incomplete");
+    assert_eq!(broken(16, 9), "it is truncated: entry 4 is incomplete");
     assert_eq!(broken(24, 1000), "it is damaged: header: there are no sectors of 1000 bytes");
     assert!(matches!(from_dm(&good[..100]), Err(LogError::Truncated { .. })));
 }
@@ -384,7 +384,7 @@ fn what_dm_log_writes_cannot_say_is_left_out_and_counted_or_refused() {
     let missing = entry(Operation::Write, 512, &|_| {});
     assert_eq!(refused(missing), format!("{name} its data were not kept"));
     let odd = write(100, &[1; 512]);
-    assert_eq!(refused(odd), format!("{name} bytes 100 to 612 are no whole sectors"));
+    assert_eq!(refused(odd), format!("{name} bytes 100 to 612 are not whole sectors"));
     let odd = Geometry { block_bytes: 1000, ..GEOMETRY };
     assert!(dm_log_writes::Writer::new(Cursor::new(Vec::new()), odd).is_err());
 }
@@ -447,14 +447,14 @@ fn a_line_of_blkparse_says_what_is_wrong_with_it() {
     let good = "  8,0    3        5     0.000008607   697  D   W 223490 + 16 [kjournald]\n";
     let refused = |line: &str| from_text(&format!("{good}\n{line}\n{good}")).unwrap_err().to_string();
     for (from, to, what) in [
-        ("8,0", "8:0", "\"8:0\" is no device"),
-        ("   3 ", " x ", "\"x\" is no processor"),
-        ("0.000008607", "0.8607", "\"0.8607\" is no time"),
-        ("0.000008607", "-1.000008607", "\"-1\" is no time"),
-        ("  W ", "  X ", "\"X\" is no operation"),
-        ("  W ", " WX ", "\"WX\" is no operation"),
-        ("223490", "x", "\"x\" is no sector"),
-        ("223490", "18446744073709551616", "\"18446744073709551616\" is no sector"),
+        ("8,0", "8:0", "\"8:0\" is not a device"),
+        ("   3 ", " x ", "\"x\" is not a processor"),
+        ("0.000008607", "0.8607", "\"0.8607\" is not a time"),
+        ("0.000008607", "-1.000008607", "\"-1\" is not a time"),
+        ("  W ", "  X ", "\"X\" is not an operation"),
+        ("  W ", " WX ", "\"WX\" is not an operation"),
+        ("223490", "x", "\"x\" is not a sector"),
+        ("223490", "18446744073709551616", "\"18446744073709551616\" is not a sector"),
         ("223490", "9223372036854775808", "it lies beyond any disk"),
         (" + 16", "", "it has no sectors"),
         (" [kjournald]", "", "it does not end with [...]"),

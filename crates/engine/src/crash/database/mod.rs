@@ -139,8 +139,7 @@ impl Feed {
         if said == wanted {
             return Ok(());
         }
-        let what =
-            format!("sqlite3 has the journal mode and the level of synchronous `{said}`, not `{wanted}`");
+        let what = format!("sqlite3 uses the journal mode and synchronous level `{said}`, not `{wanted}`");
         Err(CrashError::Database { what })
     }
 }

@@ -116,7 +116,7 @@ impl Act<'_, '_> {
 
     fn number(&self, place: usize) -> Result<u64, CallError> {
         let argument = self.argument(place)?;
-        number(argument).ok_or_else(|| CallError::Malformed(format!("`{argument}` is no number")))
+        number(argument).ok_or_else(|| CallError::Malformed(format!("`{argument}` is not a number")))
     }
 
     fn text_at(&self, place: usize) -> Result<Vec<u8>, CallError> {
@@ -160,7 +160,7 @@ impl Act<'_, '_> {
     fn descriptor_at(&self, place: usize) -> Result<i32, CallError> {
         let argument = self.argument(place)?;
         let digits = argument.split('<').next().unwrap_or_default();
-        digits.parse().map_err(|_| CallError::Malformed(format!("`{argument}` is no descriptor")))
+        digits.parse().map_err(|_| CallError::Malformed(format!("`{argument}` is not a descriptor")))
     }
 
     /// What the descriptor of an argument leads to.

@@ -42,7 +42,7 @@ pub fn split(line: &str) -> Result<Option<Line<'_>>, String> {
         },
     };
     let pid = match pid {
-        Some(pid) => pid.parse().map_err(|_| format!("`{pid}` is no process"))?,
+        Some(pid) => pid.parse().map_err(|_| format!("`{pid}` is not a process id"))?,
         None => 0,
     };
     let (time, rest) = rest.split_once(' ').ok_or("no call behind the time")?;
@@ -55,7 +55,7 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
         if text.contains(':') {
             "the time is not in seconds since the epoch: strace needs -ttt".to_owned()
         } else {
-            format!("`{text}` is no time (strace needs -ttt)")
+            format!("`{text}` is not a time (strace needs -ttt)")
         }
     };
     let (seconds, part) = text.split_once('.').ok_or_else(wrong)?;
@@ -73,7 +73,7 @@ pub fn parse(text: &str) -> Result<Call<'_>, String> {
     let open = text.find('(').ok_or("no call")?;
     let name = &text[..open];
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err(format!("`{name}` is no name of a call"));
+        return Err(format!("`{name}` is not the name of a call"));
     }
     let (arguments, end) = arguments(text, open + 1)?;
     let rest = text[end..].trim_start().strip_prefix('=').ok_or("a call without a result")?.trim();
@@ -91,7 +91,7 @@ pub fn parse(text: &str) -> Result<Call<'_>, String> {
         Some(hex) => u64::from_str_radix(hex, 16).ok().map(u64::cast_signed),
         None => rest[..digits].parse().ok(),
     };
-    let result = result.ok_or_else(|| format!("`{rest}` is no result"))?;
+    let result = result.ok_or_else(|| format!("`{rest}` is not a result"))?;
     let path = annotation(&rest[digits..]);
     Ok(Call { name, arguments, result: Some(result), path, latency_ns })
 }

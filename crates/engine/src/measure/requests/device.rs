@@ -30,7 +30,7 @@ impl Disk {
         };
         let found = path.metadata().map_err(|source| error(&path, source.to_string()))?;
         if !found.file_type().is_block_device() {
-            return Err(error(&path, "it is no block device".to_owned()));
+            return Err(error(&path, "it is not a block device".to_owned()));
         }
         Ok(Self::of(major(found.rdev()), minor(found.rdev())))
     }

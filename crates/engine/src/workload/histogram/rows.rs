@@ -144,7 +144,11 @@ fn parse<const COLUMNS: usize>(key: &str, text: &str) -> Result<Vec<[f64; COLUMN
         };
         last = line;
         let row = columns(text);
-        rows.push(row.ok_or_else(|| wrong(line, format!("this is no row of {COLUMNS} numbers from 0 up")))?);
+        rows.push(
+            row.ok_or_else(|| {
+                wrong(line, format!("this is not a row of {COLUMNS} numbers, each 0 or more"))
+            })?,
+        );
     }
     Ok(rows)
 }
@@ -209,8 +213,8 @@ mod tests {
             ("many\n1 1", "ages.text, line 1: this is not the number of rows"),
             ("9999", "ages.text, line 1: 9999 rows are too many: at most 256"),
             ("2\n\n1 1\n", "ages.text, line 3: it ends before row 2 of 2"),
-            ("2\n1 1\n2 -1", "ages.text, line 3: this is no row of 2 numbers from 0 up"),
-            ("1\n1 1 1", "ages.text, line 2: this is no row of 2 numbers from 0 up"),
+            ("2\n1 1\n2 -1", "ages.text, line 3: this is not a row of 2 numbers, each 0 or more"),
+            ("1\n1 1 1", "ages.text, line 2: this is not a row of 2 numbers, each 0 or more"),
         ] {
             let ages = HistogramSource::Geriatrix { text: text(broken) };
             let error = super::ages(&HistogramSpec { ages, ..HistogramSpec::default() }).unwrap_err();

@@ -93,6 +93,10 @@ impl Place {
             format!("--iodepth={}", point.iodepth),
             format!("--direct={}", u8::from(point.direct)),
         ];
+        if point.is_buffered() {
+            // fio would drop what the page cache has of its files whenever it begins them anew; it was dropped before the point.
+            words.push("--invalidate=0".to_owned());
+        }
         words.extend(point.rwmixread.map(|percent| format!("--rwmixread={percent}")));
         words.extend(own);
         words.extend(["--time_based=1".to_owned(), format!("--runtime={}ms", times.runtime_ms)]);
@@ -172,6 +176,7 @@ mod tests {
             numjobs: 4,
             files: 3,
             direct: true,
+            memory: None,
         }
     }
 
@@ -192,7 +197,9 @@ mod tests {
         assert_eq!(values(&words, "filename"), ["/m/a\\:b/fsage.0:/m/a\\:b/fsage.1:/m/a\\:b/fsage.2"]);
         assert_eq!((values(&words, "numjobs"), values(&words, "rwmixread")), (vec!["4"], vec!["70"]));
         assert_eq!((values(&words, "size"), values(&words, "runtime")), (vec!["3145728"], vec!["1500ms"]));
-        assert!(values(&words, "ramp_time").is_empty());
+        assert!(values(&words, "ramp_time").is_empty() && values(&words, "invalidate").is_empty());
+        let buffered = FioPoint { direct: false, ..point(FioPattern::RandReadWrite) };
+        assert_eq!(values(&files.words(&buffered, TIMES, 7), "invalidate"), ["0"]);
         let bare = place(Ground::Device("/dev/loop3".to_owned()));
         let words = bare.words(&point(FioPattern::RandRead), TIMES, 7);
         assert_eq!(

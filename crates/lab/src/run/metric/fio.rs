@@ -5,7 +5,7 @@ use std::fmt::Display;
 use fsage_model::fio::{FioLatency, FioPoint, FioRecord, FioResult};
 use fsage_model::measure::Work;
 use fsage_model::metric;
-use fsage_model::quantity::share;
+use fsage_model::quantity::{as_f64, share};
 
 use super::{BETTER, List, WORSE};
 
@@ -15,6 +15,10 @@ pub(super) fn push(list: &mut List<'_>, fio: &FioRecord) {
         // By the clock it does what it can in its time: the same job on the same bytes, though not as often.
         list.work = Some(Work { bytes: fio.bytes, files: u64::from(result.point.files), operations: 0 });
         point(list, result);
+        if let Some(used) = result.memory.filter(|used| used.cache_bytes > 0) {
+            let ratio = share(fio.bytes, used.cache_bytes);
+            list.one(&metric::of_point(&result.point, metric::FILES_OVER_CACHE), "ratio", ratio, None);
+        }
         for (number, other) in counterparts(result, &fio.results) {
             if other.bandwidth() > 0.0 {
                 let ratio = result.bandwidth() / other.bandwidth();
@@ -65,6 +69,9 @@ fn point<P: Display>(list: &mut List<'_>, result: &FioResult<P>) {
             }
         }
     }
+    if let Some(used) = &result.memory {
+        one(metric::CACHE_BYTES, "B", as_f64(used.cache_bytes), None);
+    }
     one(metric::CPU_NS, "ns", result.cpu_ns_per_operation(), WORSE);
     one(metric::CONTEXT_SWITCHES, "count", share(result.context_switches, result.operations()), WORSE);
 }
@@ -87,6 +94,7 @@ mod tests {
             numjobs: 1,
             files: 1,
             direct: true,
+            memory: None,
         };
         of(point, bs, operations)
     }

@@ -8,7 +8,7 @@ mod own;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use fsage_engine::latency;
@@ -16,13 +16,18 @@ use fsage_model::fio::{
     BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioEngine, FioPoint, FioRecord, FioResult, FioRun, Settled,
 };
 use fsage_model::location::Location;
+use fsage_model::memory::{MemoryGroup, MemoryUse};
 use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
+use fsage_model::size::Bytes;
 use fsage_model::study::FioStage;
 
 use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
+use crate::lease::LeaseId;
+use crate::lease::record::Lease;
+use crate::measure::instance_name;
 use crate::run::error::TrialError;
 use crate::run::fio::ask::{self, Limits, line};
 use crate::run::fio::job::{Ground, Place, Times};
@@ -56,6 +61,7 @@ impl Stage for FioStage {
             points: ordered(self.points(), context.planned.seed),
             clock: Instant::now(),
             ran: 0,
+            group: None,
         };
         if let Some(job) = self.job_name() {
             return run.own_job(job, version, context);
@@ -67,10 +73,9 @@ impl Stage for FioStage {
             let (kept, all) = (run.kept.results().len(), run.points.len());
             context.folder.log(&format!("{kept} of {all} points are complete from an earlier attempt"));
         }
-        let mut bytes = 0;
-        for files in groups(&run.points) {
-            bytes = run.group(files, context)?;
-        }
+        let outcome = run.all(context);
+        run.leave(context)?;
+        let bytes = outcome?;
         let results = run.kept.end();
         doubt::late_replies(&self.name, &results).into_iter().for_each(|warning| context.warn(warning));
         let (name, bare) = (self.name.clone(), context.file_system.is_bare());
@@ -96,7 +101,10 @@ impl Stage for FioStage {
                 Place { ground, files, each_bytes: self.size.map_or(1 << 20, |_| self.file_bytes(files, 0)) };
             lines.push(line(place.layout(direct(&points), seed)));
             let own = points.iter().filter(|point| point.files == files);
-            lines.extend(own.map(|point| line(place.words(point, times, seed_of(point, seed)))));
+            for point in own {
+                lines.extend(point.memory.map(ask::in_group));
+                lines.push(line(place.words(point, times, seed_of(point, seed))));
+            }
         }
         lines
     }
@@ -161,9 +169,47 @@ struct Run<'a> {
     clock: Instant,
     /// Points that this attempt ran.
     ran: usize,
+    /// The control group of points with limited memory, once one was needed.
+    group: Option<(PathBuf, LeaseId)>,
 }
 
 impl Run<'_> {
+    /// Runs every point that is missing; the bytes of all files.
+    fn all(&mut self, context: &mut StageContext<'_>) -> Result<u64, TrialError> {
+        let mut bytes = 0;
+        for files in groups(&self.points) {
+            bytes = self.group(files, context)?;
+        }
+        Ok(bytes)
+    }
+
+    /// The control group for a point, where its memory is limited.
+    fn memory(
+        &mut self,
+        point: &FioPoint,
+        context: &mut StageContext<'_>,
+    ) -> Result<Option<MemoryGroup>, TrialError> {
+        let Some(Bytes(limit_bytes)) = point.memory else { return Ok(None) };
+        let path = match &self.group {
+            Some((path, _)) => path.clone(),
+            None => {
+                let path = context.session.call(call::MemoryGroupPlace { name: instance_name() })?;
+                let id = context.journal.take(Lease::MemoryGroup { path: path.clone() })?;
+                self.group = Some((path.clone(), id));
+                path
+            }
+        };
+        Ok(Some(MemoryGroup { path, limit_bytes }))
+    }
+
+    /// Removes the control group again; a lost agent's stays leased.
+    fn leave(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        match self.group.take() {
+            Some((_, id)) if !context.session.is_lost() => context.give_back(Some(id)),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether fio has the engines and the device takes the depths.
     fn check(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let engines: BTreeSet<FioEngine> = self.points.iter().map(|point| point.ioengine).collect();
@@ -232,7 +278,7 @@ impl Run<'_> {
         let seed = context.planned.seed;
         let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
         let words = place.layout(direct(&self.points), seed);
-        let limits = Limits { limit, round_ms: 1000, steady_from: None };
+        let limits = Limits { limit, round_ms: 1000, steady_from: None, memory: None };
         let run = self.fio("layout", words, limits, context)?;
         let laid = figures("layout", &run)?;
         if laid.write.bytes != place.bytes() {
@@ -253,10 +299,11 @@ impl Run<'_> {
         point: &FioPoint,
         context: &mut StageContext<'_>,
     ) -> Result<(), TrialError> {
+        let memory = self.memory(point, context)?;
         let settled = self.settle(point.direct, context)?;
         let times = times(self.stage);
         let limit = GRACE + Duration::from_millis(times.runtime_ms + times.ramp_ms);
-        let limits = self.limits(limit);
+        let limits = Limits { memory, ..self.limits(limit) };
         let name = point.to_string();
         let words = place.words(point, times, seed_of(point, context.planned.seed));
         let watch = context.watch()?;
@@ -273,7 +320,7 @@ impl Run<'_> {
     /// Those of one point or job.
     fn limits(&self, limit: Duration) -> Limits {
         let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
-        Limits { limit, round_ms, steady_from: self.stage.steady.then_some(0) }
+        Limits { limit, round_ms, steady_from: self.stage.steady.then_some(0), memory: None }
     }
 
     /// What a run left, which is kept, with what went on meanwhile.
@@ -311,6 +358,7 @@ impl Run<'_> {
             samples: run.samples,
             device: run.device,
             disk: run.disk,
+            memory: run.memory,
             settled: Some(settled),
             warnings,
             kept: false,
@@ -391,6 +439,9 @@ pub(super) fn figures(point: &str, run: &FioRun) -> Result<plus::Figures, FioErr
     /// fio's own status when it was asked to end.
     const ASKED: i32 = 128;
     let point = point.to_owned();
+    if let Some(MemoryUse { limit_bytes, killed: 1.., .. }) = run.memory {
+        return Err(FioError::Killed { point, limit: Bytes(limit_bytes) });
+    }
     let fine = run.status == 0 || (run.ended_steady && run.status == ASKED);
     match plus::parse(&run.json) {
         Ok(figures) if fine => Ok(figures),

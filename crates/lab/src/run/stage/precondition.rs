@@ -147,7 +147,7 @@ impl Steps for PreconditionStage {
         // an earlier trial it may have collected some.
         let needed = self.needed(place.facts());
         let left = needed.saturating_sub(earlier_bytes).max(needed / 10);
-        let limits = Limits { limit, round_ms, steady_from: Some(left) };
+        let limits = Limits { limit, round_ms, steady_from: Some(left), memory: None };
         let wrote = run.fio("random writes", words, (limits, longest), context)?;
         let told = figures("random writes", &wrote)?;
         Ok(PreconditionRecord {
@@ -197,7 +197,7 @@ impl Run<'_> {
         let words = ground.layout(true, context.planned.seed);
         let limit = GRACE + Duration::from_secs(ground.bytes() / SLOWEST);
         let longest = Longest::Operations(ground.bytes() / PASS_BLOCK);
-        let limits = Limits { limit, round_ms: 1000, steady_from: None };
+        let limits = Limits { limit, round_ms: 1000, steady_from: None, memory: None };
         let run = self.fio(&name, words, (limits, longest), context)?;
         let told = figures(&name, &run)?;
         if told.write.bytes != ground.bytes() {

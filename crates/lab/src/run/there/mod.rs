@@ -329,7 +329,7 @@ impl Host {
             }
         };
         if theirs != VERSION || program != identity::program() {
-            let said = format!("what runs there is {program}, this is {}", identity::program());
+            let said = format!("that host runs {program}, this one {}", identity::program());
             return Err(TargetError::Unreachable { host: connection.name().to_owned(), said }.into());
         }
         for name in program::OTHERS.into_iter().filter(|_| !connection.is_complete()) {

@@ -66,7 +66,7 @@ pub(crate) fn serve_after(
     let failed = |source| RunError::Serve { root: root.to_owned(), source };
     let named = root.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PLACE));
     if !named {
-        return Err(failed(std::io::Error::other("it is no folder that a connection made")));
+        return Err(failed(std::io::Error::other("it is not a folder that a connection made")));
     }
     // As the kernel spells it, so that mounts below it are known.
     let root = &root.canonicalize().map_err(failed)?;
@@ -380,7 +380,7 @@ fn clean_siblings(root: &Path) -> Vec<String> {
                     .sum();
                 if !report.is_clean() {
                     said.push(format!(
-                        "{0} was left and cannot be released: run `{0}/fsage clean` there",
+                        "{0} has leases that cannot be released: run `{0}/fsage clean` there",
                         path.display()
                     ));
                     continue;
@@ -389,10 +389,10 @@ fn clean_siblings(root: &Path) -> Vec<String> {
                     Ok(()) => {
                         said.push(format!("released {released} leases of a lost run, and removed its folder"))
                     }
-                    Err(error) => said.push(format!("{} was left: {error}", path.display())),
+                    Err(error) => said.push(format!("{} was not removed: {error}", path.display())),
                 }
             }
-            Err(error) => said.push(format!("{} was left: {}", path.display(), in_one_line(&error))),
+            Err(error) => said.push(format!("{} was not released: {}", path.display(), in_one_line(&error))),
         }
     }
     said

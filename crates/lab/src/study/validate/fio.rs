@@ -16,6 +16,10 @@ use crate::study::schema::Problem;
 const MOST_FILL: f64 = 0.95;
 /// Rounds of one run, which are all kept.
 const MOST_ROUNDS: f64 = 20_000.0;
+/// Least limit of memory: fio itself takes some 20 MiB.
+const LEAST_MEMORY: u64 = 32 << 20;
+/// Largest limit of memory; more is taken for a mistake.
+const MOST_MEMORY: u64 = 16 << 40;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 /// Points of one stage, at most; more is taken for a mistake.
@@ -121,11 +125,11 @@ impl Together for FioStage {
     /// A job file has its own parameters.
     fn own_job(&self, check: &mut Checker) {
         check.require(self.has_no_points(), "job", || {
-            "a job file says these things itself: leave out `rw`, `rwmixread`, `bs`, `ioengine`, `iodepth`, `numjobs`, `direct` and `files`"
+            "a job file sets these itself: leave out `rw`, `rwmixread`, `bs`, `ioengine`, `iodepth`, `numjobs`, `direct`, `memory` and `files`"
                 .to_owned()
         });
         check.require(self.ramp == 0.0, "ramp", || {
-            "a job file says this itself: write `ramp_time` into it".to_owned()
+            "a job file sets this itself: write `ramp_time` into it".to_owned()
         });
         let job = self.job.as_deref().unwrap_or_default();
         match &self.text {
@@ -168,6 +172,7 @@ impl Together for FioStage {
             values.0.iter().for_each(|value| count(check, key, *value, most));
         }
         self.bs.0.iter().for_each(|bs| block_size(check, *bs));
+        self.memory.0.iter().for_each(|limit| memory_limit(check, *limit));
         let combinations = self.combination_count();
         if combinations > MOST_COMBINATIONS {
             check.fail("", format!("{combinations} combinations: at most {MOST_COMBINATIONS}"));
@@ -192,10 +197,15 @@ impl Together for FioStage {
                     .to_owned()
             },
         );
+        let is_limited = self.memory.0.is_empty() || points.iter().any(|point| point.memory.is_some());
+        check.require(is_limited, "memory", || {
+            "it limits the page cache, which no point uses: give `direct = false`, or leave `memory` out"
+                .to_owned()
+        });
         let pretends =
             |point: &FioPoint| point.ioengine == FioEngine::Libaio && !point.direct && point.iodepth > 1;
         check.require(!points.iter().any(pretends), "direct", || {
-            "libaio without direct I/O has one request under way, whatever its depth: use `io_uring` or `direct = true`"
+            "libaio without direct I/O has one request in flight, whatever its depth: use `io_uring` or `direct = true`"
                 .to_owned()
         });
     }
@@ -234,6 +244,14 @@ pub(super) fn rounds(
     let window = f64::from(u32::try_from(WINDOW).unwrap_or(u32::MAX));
     check.require(!is_to_be_steady || runtime / round_s >= window, "round", || {
         format!("in {runtime} s there are fewer than {WINDOW} rounds, so that it could not be steady")
+    });
+}
+
+/// Limits of memory within which fio itself can run.
+fn memory_limit(check: &mut Checker, limit: Bytes) {
+    let right = (LEAST_MEMORY..=MOST_MEMORY).contains(&limit.0);
+    check.require(right, "memory", || {
+        format!("{limit} is not in {} to {}", Bytes(LEAST_MEMORY), Bytes(MOST_MEMORY))
     });
 }
 
@@ -280,7 +298,7 @@ files = 16
             ("files = 16", "files = 256", "less than one block of 1MiB"),
             ("files = 16", "size = \"252MiB\"", "left free at both ends"),
             ("files = 16", "fill = 0.99", "not a share above 0"),
-            ("files = 16", "direct = false", "one request under way"),
+            ("files = 16", "direct = false", "one request in flight"),
             ("files = 16", "runtime = 1\nround = 0.5", "fewer than 5 rounds"),
             ("[1, 32]", "[32, 5000]", "5000 is not in 1 to 4096"),
             ("[\"sync\", \"libaio\"]\niodepth = [1, 32]", "\"sync\"\niodepth = [8, 32]", "no point is left"),
@@ -306,8 +324,8 @@ files = 16
         assert_eq!(own("job = \"many-small-files\"\nruntime = 1.0", "ext4"), "");
         for (keys, kind, wanted) in [
             ("job = \"many-small-files\"", "bare", "a job file works on files"),
-            ("job = \"many-small-files\"\nrw = \"read\"", "ext4", "a job file says these things itself"),
-            ("job = \"many-small-files\"\nbs = \"8KiB\"", "ext4", "a job file says these things itself"),
+            ("job = \"many-small-files\"\nrw = \"read\"", "ext4", "a job file sets these itself"),
+            ("job = \"many-small-files\"\nbs = \"8KiB\"", "ext4", "a job file sets these itself"),
             ("job = \"many-small-files\"\nramp = 1.0", "ext4", "write `ramp_time` into it"),
             ("job = \"no-such.fio\"", "ext4", "cannot read fio job"),
             ("job = \"own.fio\"\ntext = \"[a]\\nfilename=/dev/sda\"", "ext4", "filename"),
@@ -327,7 +345,7 @@ files = 16
         let error = said(&format!("{STUDY}[file_system.options.bare]\nmount = [\"noatime\"]\n"))
             .err()
             .unwrap_or_default();
-        assert!(error.contains("`bare` is no file system"), "{error}");
+        assert!(error.contains("`bare` is not a file system"), "{error}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             }
             StageSpec::Copy(_) | StageSpec::Lockstep(_) => "its other volumes would not be preconditioned",
             StageSpec::PowerCuts(_) => {
-                "it works on a virtual disk that shows crash states, and tells no rates"
+                "it works on a virtual disk that shows crash states, and measures no rates"
             }
             StageSpec::Remedy(remedy) if remedy.target(&spec.volume).is_some() => {
                 "its copy goes to a volume that would not be preconditioned"

@@ -39,7 +39,7 @@ pub(in crate::study) fn check(cells: &[Cell]) -> Vec<Problem> {
     if let Some(disk) =
         logged.iter().find(|disk| disk.drives > 1 || disk.fast.is_some()).filter(|_| !media.is_empty())
     {
-        let hint = Some("leave `price` out, or take one drive".to_owned());
+        let hint = Some("leave `price` out, or use one drive".to_owned());
         let what = format!(
             "a volume has {} drives, and only logs of one drive are priced",
             disk.drives + u32::from(disk.fast.is_some())
@@ -59,7 +59,7 @@ fn at(index: usize, (message, hint): (String, Option<String>)) -> Problem {
 /// What is wrong with a medium that comes after `before`, and what helps.
 fn one(before: &[MediumSpec], medium: &MediumSpec, logged: &[&DiskSpec]) -> Option<(String, Option<String>)> {
     if before.contains(medium) {
-        return Some((format!("`{medium}` is there twice"), None));
+        return Some((format!("`{medium}` is given twice"), None));
     }
     let mut of_class = logged.iter().filter(|disk| check_class(&disk.medium, medium).is_ok()).peekable();
     if of_class.peek().is_none() {
@@ -109,7 +109,7 @@ workload = {{ kind = "drift", slots = 50, file_size = {{ kind = "fixed", size = 
         for (price, log, wanted) in [
             (r#"["smr"]"#, false, "no volume keeps the log"),
             (r#"["ssd"]"#, true, "the one is rotational, the other is not rotational"),
-            (r#"["smr", "smr"]"#, true, "is there twice"),
+            (r#"["smr", "smr"]"#, true, "is given twice"),
             (r#"["hdd-7300"]"#, true, "there is no medium `hdd-7300`"),
             (r#"["hdd-7200,rpm=1"]"#, true, "rpm"),
         ] {

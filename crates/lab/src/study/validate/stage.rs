@@ -49,7 +49,8 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             (_, other) => other,
         };
         check.require(!before.contains("power-cuts"), &index.to_string(), || {
-            "power cuts come last, once a trial: compare loads and drives as factors of the matrix".to_owned()
+            "power cuts come last, once per trial: compare loads and drives as factors of the matrix"
+                .to_owned()
         });
         match stage {
             StageSpec::Image(_) => {
@@ -67,11 +68,11 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
                 check.require(
                     !before.contains("copy") && !before.contains("image"),
                     &index.to_string(),
-                    || "one image a trial, of the aged volume: put it before the copy".to_owned(),
+                    || "one image per trial, of the aged volume: put it before the copy".to_owned(),
                 );
             }
             StageSpec::Copy(_) => check.require(before.contains("age"), &index.to_string(), || {
-                "nothing was made that could be copied: an `age` stage has to come before".to_owned()
+                "there is nothing to copy: an `age` stage has to come first".to_owned()
             }),
             StageSpec::Age(_) => check.require(!before.contains("copy"), &index.to_string(), || {
                 "ageing after a copy: put the copy last, or age in a study of its own".to_owned()
@@ -81,11 +82,11 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             }),
             StageSpec::Remedy(_) => {
                 check.require(before.contains("age"), &index.to_string(), || {
-                    "nothing is aged yet: an `age` stage has to come before".to_owned()
+                    "nothing is aged yet: an `age` stage has to come first".to_owned()
                 });
                 let only = !before.contains("remedy") && !before.contains("room");
                 check.require(only, &index.to_string(), || {
-                    "one remedy a trial: make `method` a factor of the matrix to compare several".to_owned()
+                    "one remedy per trial: make `method` a factor of the matrix to compare several".to_owned()
                 });
             }
             // What may follow it is a rule of its own.
@@ -162,8 +163,7 @@ impl Limits for LockstepStage {
         let volume = own.size();
         check.at_least("every", self.every, 1);
         check.require(self.rounds().is_some(), "rounds", || {
-            "how many rounds? The workload has none of its own: give `rounds` and `round_operations`"
-                .to_owned()
+            "the workload has no rounds of its own: give `rounds` and `round_operations`".to_owned()
         });
         check.require(
             self.workload.ends() || self.round_operations.is_some_and(|n| n > 0),
@@ -195,7 +195,7 @@ impl Limits for LockstepStage {
                 continue;
             };
             check.require(other.is_model_time() == own.is_model_time(), &at, || {
-            "one volume would be timed by the wall and another by a model: give all of them the same kind of time".to_owned()
+            "one volume would be timed by the wall clock and another by a model: give all of them the same kind of time".to_owned()
         });
             let depth = check.path.len();
             check.path.extend(at.split('.').map(str::to_owned));
@@ -225,7 +225,7 @@ impl Limits for PowerCutsStage {
         if let Some(length) = self.length {
             let length = u64::from(length);
             check.require((1..=MOST_LENGTH).contains(&length), "length", || {
-                format!("{length} is no length of a load: 1 to {}", grouped(MOST_LENGTH))
+                format!("{length} is not a load length: 1 to {}", grouped(MOST_LENGTH))
             });
         }
         check.require((1..=MOST_THREADS).contains(&self.threads), "threads", || {
@@ -262,7 +262,7 @@ impl Limits for PowerCutsStage {
             "a crash state is one of the whole drive: give the volume a `medium` of its own".to_owned()
         });
         check.require(disk.stack.is_empty(), "", || {
-            "the layers of a stack are not made again for each crash state: leave `volume.stack` out"
+            "the layers of a stack are not set up again for each crash state: leave `volume.stack` out"
                 .to_owned()
         });
         check.require(!disk.log, "", || {
@@ -289,7 +289,7 @@ impl Limits for MeasureStage {
         let mut names = BTreeSet::new();
         for (index, spec) in self.measures.iter().enumerate() {
             let at = format!("measures.{index}");
-            check.require(names.insert(spec.name()), &at, || format!("`{}` is there twice", spec.name()));
+            check.require(names.insert(spec.name()), &at, || format!("`{}` is given twice", spec.name()));
             // The order of the registry: each measure finds what it is about as the earlier stages left it.
             if let Some((effect, name)) = before.filter(|(effect, _)| *effect > spec.effect()) {
                 let changed = if effect == Effect::Tree { "the files" } else { "the free space" };
@@ -328,23 +328,22 @@ impl Limits for AgeStage {
 
 fn pace(check: &mut Checker, stage: &AgeStage, pace: &PaceSpec, own: &VolumeSpec) {
     check.require(PaceSpec::PER_DAY.contains(&pace.operations_per_day), "pace.operations_per_day", || {
-        format!("{} operations a day: 1 to {}", pace.operations_per_day, grouped(100_000_000))
+        format!("{} operations per day: 1 to {}", pace.operations_per_day, grouped(100_000_000))
     });
     check.require(PaceSpec::BURST.contains(&pace.burst), "pace.burst", || {
         format!("bursts of {} operations: 1 to {}", pace.burst, grouped(1_000_000))
     });
     check.require(pace.interval() <= PaceSpec::LONGEST, "pace.burst", || {
         format!(
-            "bursts of {} operations, {} a day: more than ten years apart",
+            "bursts of {} operations, {} per day: more than ten years apart",
             pace.burst, pace.operations_per_day
         )
     });
     if let Some(cycles) = pace.rated_cycles {
         check.at_least("pace.rated_cycles", u64::from(cycles), 1);
     }
-    check.require(stage.threads == 1, "pace", || {
-        "a day's operations follow one another: give `threads = 1`".to_owned()
-    });
+    check
+        .require(stage.threads == 1, "pace", || "a paced load has one thread: give `threads = 1`".to_owned());
     check.require(stage.write_mode != WriteMode::Fast, "pace", || {
         "`write_mode = \"fast\"` writes the data at the end, and pauses are about when it is written"
             .to_owned()
@@ -352,7 +351,7 @@ fn pace(check: &mut Checker, stage: &AgeStage, pace: &PaceSpec, own: &VolumeSpec
     let stands_still =
         matches!(own, VolumeSpec::Disk(disk) if disk.time == DiskTime::Model && !disk.is_serial());
     check.require(!stands_still, "pace", || {
-        "the volume's clock moves on only where CPU time passes on it: give it `cpu = \"serial\"`".to_owned()
+        "the volume's clock advances only if CPU time passes on it: give it `cpu = \"serial\"`".to_owned()
     });
 }
 

@@ -20,7 +20,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             of_guest(&mut check, guest);
             let free = guest.time == GuestTime::Host || spec.controls.is_none();
             check.require(free, "time", || {
-                "controls begin with what their trial left, and in virtual time each trial has a guest of its own"
+                "controls continue from the state that their trial left, and in virtual time each trial has its own guest"
                     .to_owned()
             });
         }
@@ -30,25 +30,25 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
 
 fn of_ssh(check: &mut Checker, ssh: &SshSpec) {
     check.require(is_name(&ssh.host, ".-_:%"), "host", || {
-        format!("{:?} is no host: letters, digits and . - _ : %, not beginning with -", ssh.host)
+        format!("{:?} is not a host name: letters, digits and . - _ : %, not beginning with -", ssh.host)
     });
     if let Some(user) = &ssh.user {
         check.require(is_name(user, ".-_"), "user", || {
-            format!("{user:?} is no user: letters, digits and . - _, not beginning with -")
+            format!("{user:?} is not a user name: letters, digits and . - _, not beginning with -")
         });
     }
-    check.require(ssh.port != Some(0), "port", || "0 is no port".to_owned());
+    check.require(ssh.port != Some(0), "port", || "0 is not a port".to_owned());
     check.require(ssh.directory.is_absolute(), "directory", || {
-        format!("{} is no absolute path", ssh.directory.display())
+        format!("{} is not an absolute path", ssh.directory.display())
     });
     let plain = !ssh.directory.to_string_lossy().chars().any(char::is_control);
-    check.require(plain, "directory", || "it has characters that are no letters".to_owned());
+    check.require(plain, "directory", || "it contains control characters".to_owned());
     for (key, path) in [("identity", &ssh.identity), ("known_hosts", &ssh.known_hosts)] {
         let Some(path) = path else { continue };
         let text = path.to_string_lossy();
         // The quotes and tokens of ssh_config(5).
         check.require(!text.contains(['"', '%', '\n']) && !text.starts_with('-'), key, || {
-            format!("{text:?}: ssh does not take such a path")
+            format!("{text:?}: ssh does not accept such a path")
         });
     }
 }
@@ -57,7 +57,7 @@ fn of_guest(check: &mut Checker, guest: &GuestSpec) {
     let tree = guest.kernel.starts_with('/');
     check.require(tree || is_name(&guest.kernel, ".-+"), "kernel", || {
         format!(
-            "{:?} is no kernel: a version such as 6.1, `debian`, or the absolute path of a built tree",
+            "{:?} is not a kernel: a version such as 6.1, `debian`, or the absolute path of a built tree",
             guest.kernel
         )
     });

@@ -41,7 +41,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
     if spec.deterministic {
         refuse(
             vec!["deterministic".to_owned()],
-            "CPU time is measured and no two runs take the same: with `cpu = \"serial\"` times cannot be had again",
+            "CPU time is measured and differs from run to run: with `cpu = \"serial\"` times are not reproducible",
             "leave `deterministic` or `cpu` out",
         );
     }
@@ -79,7 +79,7 @@ fn pauses(spec: &StudySpec) -> Vec<Problem> {
     let refuse = |(index, _): (usize, &StageSpec)| {
         let kind = &spec.file_system.kind;
         let message = format!(
-            "{kind} writes its metadata by a worker that goes by wall-clock time: in model time it would write too little"
+            "{kind} writes its metadata in a worker that follows wall-clock time: in model time it would write too little"
         );
         let hint = Some(
             "give the volume `time = \"real\"`, where a day takes a day, or another file system".to_owned(),
@@ -128,7 +128,7 @@ measures = [{ kind = "grep" }]
                 "cpu = \"serial\"\ntime = \"real\"\n[file",
                 "by wall-clock time it passes anyway",
             ),
-            ("question = \"q\"", "question = \"q\"\ndeterministic = true", "times cannot be had again"),
+            ("question = \"q\"", "question = \"q\"\ndeterministic = true", "times are not reproducible"),
             (", cpu = \"serial\" }", " }", "CPU time is counted on `volume` and not on this volume"),
             ("{ kind = \"grep\" }", "{ kind = \"grep\" }, { kind = \"fio\" }", "fio is a program of its own"),
             ("cpu = \"serial\"\n[file", "cpu = \"parallel\"\n[file", "serial"),
@@ -145,8 +145,8 @@ measures = [{ kind = "grep" }]
         assert!(said(&paced).is_ok(), "{:?}", said(&paced).err());
         for (old, new, wanted) in [
             ("cpu = \"serial\"\n[file", "[file", "give it `cpu = \"serial\"`"),
-            ("kind = \"ext4\"", "kind = \"xfs\"", "by a worker that goes by wall-clock time"),
-            ("= 500 }", "= 0.5 }", "0.5 operations a day: 1 to"),
+            ("kind = \"ext4\"", "kind = \"xfs\"", "in a worker that follows wall-clock time"),
+            ("= 500 }", "= 0.5 }", "0.5 operations per day: 1 to"),
             ("= 500 }", "= 500, burst = 0 }", "bursts of 0 operations"),
             ("= 500 }", "= 1, burst = 4000 }", "more than ten years apart"),
             ("= 500 }", "= 500, rated_cycles = 0 }", "pace.rated_cycles"),

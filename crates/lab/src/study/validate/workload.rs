@@ -18,14 +18,14 @@ pub(super) fn check(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volu
     let bytes = volume.map_or(0, |volume| volume.0);
     let drift = &derived(drift, bytes, u32::try_from(threads).unwrap_or(u32::MAX));
     check.require(drift.slots >= threads, "slots", || {
-        format!("{} file slots are too few: at least 1 a thread ({threads})", drift.slots)
+        format!("{} file slots are too few: at least 1 per thread ({threads})", drift.slots)
     });
     weights(check, drift);
     choice(check, &drift.choice);
     size(check, "file_size", &drift.file_size, volume);
     size(check, "io_size", &drift.io_size, volume);
     check.require(drift.directories.count >= threads, "directories.count", || {
-        format!("{} directories are too few: at least 1 a thread ({threads})", drift.directories.count)
+        format!("{} directories are too few: at least 1 per thread ({threads})", drift.directories.count)
     });
     check.at_least("directories.fan_out", drift.directories.fan_out, 1);
     check.at_least("directories.depth", u64::from(drift.directories.depth), 1);

@@ -19,7 +19,7 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     },
     Preset {
         name: "hdd-10k-uncached",
-        summary: "like hdd-10k, with its write cache off, as servers run it",
+        summary: "like hdd-10k, with the write cache disabled, as in servers",
         source: "Seagate, Savvio 10K.4 SAS Product Manual, 100539221 Rev. A, December 2009, sections 4.1 and 4.2 (ST9600204SS)",
         parameters: AnyParameters::Hdd(Parameters { write_cache_bytes: 0, ..HDD_10K }),
     },
@@ -32,19 +32,19 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-500gb",
         summary: "desktop hard disk, 7,200 rpm, SATA, 500 GB on one surface",
-        source: "Toshiba, DT01ACA050 (speed, buffer, one surface of a 1 TB platter); seeks and rates assumed",
+        source: "Toshiba, DT01ACA050 (rotational speed, buffer, one surface of a 1 TB platter); seeks and rates assumed",
         parameters: AnyParameters::Hdd(HDD_500GB),
     },
     Preset {
         name: "hdd-20tb",
         summary: "nearline hard disk, 7,200 rpm, conventional recording, 20 TB",
-        source: "Seagate, Exos X20 (speed, platters, buffer, 285 MB/s); seeks assumed, next track of HGST's Ultrastar HC310 specification, 4.5.1",
+        source: "Seagate, Exos X20 (rotational speed, platters, buffer, 285 MB/s); track-to-track seek: HGST, Ultrastar HC310 specification, section 4.5.1; other seeks assumed",
         parameters: AnyParameters::Hdd(HDD_20TB),
     },
     Preset {
         name: "smr",
         summary: "archive hard disk, drive-managed shingled recording, 5,900 rpm, 8 TB",
-        source: "Seagate, ST8000AS0002 (speed, platters, buffer); bands and persistent cache: Aghayev and Desnoyers, FAST 2015, Aghayev et al., FAST 2017; seeks and inner rate assumed",
+        source: "Seagate, ST8000AS0002 (rotational speed, platters, buffer); bands and persistent cache: Aghayev and Desnoyers, FAST 2015, Aghayev et al., FAST 2017; seeks and inner rate assumed",
         parameters: AnyParameters::Hdd(SMR),
     },
 ];

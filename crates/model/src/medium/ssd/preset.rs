@@ -7,7 +7,7 @@ use crate::medium::preset::Preset;
 pub(in crate::medium) static PRESETS: &[Preset] = &[
     Preset {
         name: "ssd",
-        summary: "data-centre SSD, SATA, MLC, 28 % spare, protected write buffer",
+        summary: "data-centre SSD, SATA, MLC, 28 % spare, write buffer with power-loss protection",
         source: "Intel, Solid-State Drive DC S3700 Series, Product Specification",
         parameters: AnyParameters::Ssd(SSD),
     },
@@ -19,7 +19,7 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     },
     Preset {
         name: "ssd-worn",
-        summary: "like ssd, but full and in the steady state of random writes before it is used",
+        summary: "like ssd, but full and in the steady state of random writes at the start",
         source: "Intel, Solid-State Drive DC S3700 Series, Product Specification",
         parameters: AnyParameters::Ssd(Parameters { condition: Condition::Steady, ..SSD }),
     },
@@ -37,8 +37,8 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     },
     Preset {
         name: "nvme-qlc",
-        summary: "consumer SSD, NVMe, QLC, 1 TB, part of the map in host memory, very large SLC cache",
-        source: "Intel, 660p 1 TB, published specification and reviews of 2018; its map, which has memory of its own, is replaced by one in host memory (assumed: 64 MB)",
+        summary: "consumer SSD, NVMe, QLC, 1 TB, mapping table partly in host memory, very large SLC cache",
+        source: "Intel, 660p 1 TB, published specification and reviews of 2018; instead of the drive's own memory, 64 MB of host memory hold the mapping table (assumed)",
         parameters: AnyParameters::Ssd(NVME_QLC),
     },
     Preset {
@@ -56,7 +56,7 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     Preset {
         name: "sd-a2",
         summary: "SD card of application class A2 in a host with command queue and cache, 64 GB",
-        source: "SD Physical Layer 6.0, class A2: the least that such a card does",
+        source: "SD Physical Layer 6.0, class A2: minimum performance of the class",
         parameters: AnyParameters::Ssd(SD_A2),
     },
 ];
@@ -172,13 +172,14 @@ const NVME_TLC: Parameters = Parameters {
     ..SSD_CONSUMER
 };
 
-/// Published for the 660p: 1,800 MB/s both ways, at most 220,000 random requests per second, an SLC cache of 140 GB
-/// when empty and 12 GB when full; some 100 MB/s behind it was measured. Eight dies of 1 Tbit, four planes each, are
-/// 1 TB. Calibrated: the program time, to the measured rate (15 MB/s a die; four-bit flash of 2020 writes
-/// 30 MB/s), the read time of the SLC cache, to the published random reads, which are those of that part. From
-/// memory: 85 us to read, 48 MiB of a block. Assumed: that folding goes beside the host's writes once the part is
-/// full, that the part shrinks linearly with fullness, channels, spare, latencies, buffer, idle time, and a host
-/// that lends 64 MB, which hold the map of 64 GB: drives of this class without memory of their own do that.
+/// Published for the 660p: 1,800 MB/s both ways, at most 220,000 random requests per second, an SLC cache of
+/// 140 GB when empty and 12 GB when full; some 100 MB/s behind it was measured. Eight dies of 1 Tbit, four
+/// planes each, are 1 TB. Calibrated: the program time, to the measured rate (15 MB/s per die; four-bit flash
+/// of 2020 writes 30 MB/s), and the read time of the SLC cache, to the published random reads, which are
+/// those of the SLC cache. Assumed: read time of 85 us, block size of 48 MiB, folding in parallel with the
+/// host's writes once the SLC cache is full, an SLC cache that shrinks linearly with fullness, channels, spare,
+/// latencies, buffer, idle time, and a host that lends 64 MB, which hold the mapping table of 64 GB: drives of
+/// this class without memory of their own do that.
 const NVME_QLC: Parameters = Parameters {
     capacity_bytes: 1_024_209_543_168,
     channels: 4,
@@ -260,9 +261,10 @@ const EMMC: Parameters = Parameters {
     ..UFS
 };
 
-/// What the class promises, and no more: 4,000 random reads and 2,000 random writes of 4 KiB per second, with command
-/// queue and cache, and 10 MB/s of sequential writes; 90 MB/s of reads are what makers give for UHS-I cards. Without a host that uses queue and cache
-/// such cards were found to be no faster than others: `sd-class10` is nearer then. Everything else is assumed.
+/// The requirements of the class, and no more: 4,000 random reads and 2,000 random writes of 4 KiB per
+/// second, with command queue and cache, and 10 MB/s of sequential writes; 90 MB/s of reads are what makers
+/// give for UHS-I cards. With a host that does not use queue and cache, such cards were found to be no faster
+/// than others: use `sd-class10` then. Everything else is assumed.
 const SD_A2: Parameters = Parameters {
     capacity_bytes: 64_000_000_000,
     channels: 1,

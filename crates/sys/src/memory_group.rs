@@ -1,14 +1,13 @@
-//! Whether this process is in a control group that limits its memory.
+//! Control groups that limit memory (cgroups(7)): where they are mounted, the group of this process, and the
+//! limits that apply to it.
 //!
-//! When such a group is full the kernel makes its members wait until dirty pages are written back. Pages that
-//! are dirty on our own disk can only be written by us: we would wait for ourselves, and the load with us.
-//! Both versions of control groups are inspected, every group from ours up to the root; in a container its
-//! own root may be a limited group of the host's.
+//! Both versions are inspected, every group from that of this process up to the root; in a container its own
+//! root may be a limited group of the host's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A limit that this process is under.
+/// A limit on the memory of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limited {
     /// The group's directory.
@@ -24,7 +23,7 @@ pub struct Limited {
 /// Version 1 has no word for "no limit": it is the largest multiple of a page. Anything above this is none.
 const LARGEST_BYTES: u64 = 1 << 60;
 
-/// The tightest limit that this process is under.
+/// The tightest limit on the memory of this process.
 #[must_use]
 pub fn limit_of_self() -> Option<Limited> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -33,20 +32,16 @@ pub fn limit_of_self() -> Option<Limited> {
 }
 
 fn limit(groups: &str, mounts: &str) -> Option<Limited> {
-    let found = hierarchies(mounts).into_iter().flat_map(|hierarchy| {
-        let path = hierarchy.group(groups).unwrap_or_default();
-        let start = hierarchy.point.join(path.trim_start_matches('/'));
-        // Where the group's path leads nowhere we are in a container that sees only part of it: then its root
-        // counts.
-        let start = if start.is_dir() { start } else { hierarchy.point.clone() };
-        let ancestors: Vec<PathBuf> = start
+    let found = hierarchies(groups, mounts).into_iter().flat_map(|hierarchy| {
+        let ancestors: Vec<PathBuf> = hierarchy
+            .own
             .ancestors()
             .take_while(|path| path.starts_with(&hierarchy.point))
             .map(Path::to_owned)
             .collect();
         ancestors.into_iter().flat_map(move |group| {
             let root = hierarchy.point.clone();
-            hierarchy.files.iter().filter_map(move |file| {
+            hierarchy.limits().iter().filter_map(move |file| {
                 let bytes = fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()?;
                 (bytes < LARGEST_BYTES).then(|| Limited {
                     group: group.clone(),
@@ -61,44 +56,58 @@ fn limit(groups: &str, mounts: &str) -> Option<Limited> {
 }
 
 /// A mounted hierarchy that can limit memory.
-#[derive(Debug, Clone)]
-struct Hierarchy {
-    point: PathBuf,
-    files: &'static [&'static str],
-    unified: bool,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Where it is mounted: its root group.
+    pub point: PathBuf,
+    /// The group of this process.
+    pub own: PathBuf,
+    /// Whether it is of version 2.
+    pub unified: bool,
 }
 
-/// Those in a mount table (`proc(5)`: … point options … - type source options).
-fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
+impl Hierarchy {
+    /// The files of a group that hold its limits.
+    const fn limits(&self) -> &'static [&'static str] {
+        if self.unified { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] }
+    }
+}
+
+/// The hierarchies that can limit the memory of this process.
+#[must_use]
+pub fn hierarchies_of_self() -> Vec<Hierarchy> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    hierarchies(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
+}
+
+/// Those in a mount table (`proc(5)`: … point options … - type source options), for a process in these groups.
+fn hierarchies(groups: &str, mounts: &str) -> Vec<Hierarchy> {
     let hierarchy = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
         let point = PathBuf::from(before.split(' ').nth(4)?);
         let mut after = after.split(' ');
-        match (after.next()?, after.nth(1)?) {
-            ("cgroup2", _) => Some(Hierarchy { point, files: &["memory.max", "memory.high"], unified: true }),
-            ("cgroup", options) if options.split(',').any(|option| option == "memory") => {
-                Some(Hierarchy { point, files: &["memory.limit_in_bytes"], unified: false })
-            }
-            _ => None,
-        }
+        let unified = match (after.next()?, after.nth(1)?) {
+            ("cgroup2", _) => true,
+            ("cgroup", options) if options.split(',').any(|option| option == "memory") => false,
+            _ => return None,
+        };
+        let own = point.join(group(groups, unified).unwrap_or_default().trim_start_matches('/'));
+        // Where the group's path leads nowhere, this is a container that sees only part of it: its root counts.
+        let own = if own.is_dir() { own } else { point.clone() };
+        Some(Hierarchy { point, own, unified })
     };
     mounts.lines().filter_map(hierarchy).collect()
 }
 
-impl Hierarchy {
-    /// Our group in it (`proc(5)`: number:controllers:path).
-    fn group<'a>(&self, groups: &'a str) -> Option<&'a str> {
-        groups.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':');
-            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-            let ours = if self.unified {
-                controllers.is_empty()
-            } else {
-                controllers.split(',').any(|one| one == "memory")
-            };
-            ours.then_some(path)
-        })
-    }
+/// The group of a process in one of them (`proc(5)`: number:controllers:path).
+fn group(groups: &str, unified: bool) -> Option<&str> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_it =
+            if unified { controllers.is_empty() } else { controllers.split(',').any(|one| one == "memory") };
+        is_it.then_some(path)
+    })
 }
 
 #[cfg(test)]
