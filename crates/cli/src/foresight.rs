@@ -81,7 +81,7 @@ mod tests {
         let overrides = Overrides { preset: Some("hdd".to_owned()), set: vec!["repeats=2".to_owned()] };
         let study = study::load(Path::new("aging"), &overrides, Consent::Below(None)).unwrap();
         let found = unjudged(&study);
-        assert!(found["age-slows-cold-reads"].starts_with("2 repeats of the 3"), "{found:?}");
+        assert!(found["age-slows-cold-reads"].starts_with("2 of 3 repeats"), "{found:?}");
         let lines = lines(&found);
         assert!(
             lines.len() < found.len() && lines.iter().any(|line| line.ends_with("(`repeats`)")),

@@ -69,11 +69,11 @@ pub fn run(
     argv.insert(1.min(argv.len()), format!("--status-interval={}ms", order.round_ms));
     let has_ramp = argv.iter().any(|word| word.starts_with("--ramp_time"));
     let mut group = order.memory.as_ref().map(Group::make).transpose()?;
-    if let Some(group) = &group {
+    if group.is_some() {
         // Its program and libraries are in the page cache then, at the expense of the agent's group.
         tool::run(children, &[argv[0].clone(), "--version".to_owned()], Some(STARTS))?;
-        argv = group.words(argv)?;
     }
+    let procs = group.as_ref().map(Group::procs).transpose()?;
     let mut follower = Follower { round_ms: order.round_ms, has_ramp, ..Follower::default() };
     let mut watch = |bytes: &[u8]| {
         let known = follower.samples.len();
@@ -90,10 +90,12 @@ pub fn run(
         if follower.is_over { Course::Interrupt } else { Course::Continue }
     };
     let watched =
-        tool::run_watched(children, &argv, order.limit, &mut watch).map_err(|error| match error {
-            _ if control.is_stopped() => MeasureError::Stopped,
-            error => MeasureError::Host(error),
-        })?;
+        tool::run_watched(children, (&argv, procs), order.limit, &mut watch).map_err(
+            |error| match error {
+                _ if control.is_stopped() => MeasureError::Stopped,
+                error => MeasureError::Host(error),
+            },
+        )?;
     if control.is_stopped() {
         return Err(MeasureError::Stopped);
     }

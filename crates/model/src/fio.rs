@@ -86,6 +86,12 @@ impl FioPattern {
         matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite)
     }
 
+    /// Whether it writes.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        !matches!(self, Self::Read | Self::RandRead)
+    }
+
     /// Whether it both reads and writes.
     #[must_use]
     pub const fn is_mixed(self) -> bool {
@@ -328,6 +334,9 @@ pub struct FioResult<P = FioPoint> {
     pub end: FioEnd,
     /// Time of its jobs after the ramp.
     pub runtime_ns: u64,
+    /// Time before that, which is counted by the device alone.
+    #[serde(default)]
+    pub ramp_ns: u64,
     /// Wall time, start-up and ramp included.
     #[serde(default)]
     pub elapsed_ns: u64,
@@ -383,6 +392,7 @@ impl<P> FioResult<P> {
             file: String::new(),
             end: FioEnd::Time,
             runtime_ns: 0,
+            ramp_ns: 0,
             elapsed_ns: 0,
             read: FioLatency::default(),
             write: FioLatency::default(),

@@ -27,6 +27,8 @@ pub struct MemoryUse {
     pub cache_bytes: u64,
     /// Most bytes of the processes' own memory at one time, sampled likewise.
     pub process_bytes: u64,
+    /// Bytes of all files of the load.
+    pub file_bytes: u64,
     /// Processes that were killed because the limit was too low for them.
     pub killed: u64,
 }

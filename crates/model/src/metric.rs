@@ -79,8 +79,11 @@ pub const BANDWIDTH: &str = "bandwidth";
 pub const CPU_NS: &str = "cpu_ns";
 /// Most page cache that a point with limited memory had, in bytes.
 pub const CACHE_BYTES: &str = "cache_bytes";
-/// Bytes of all files of a point with limited memory, divided by [`CACHE_BYTES`].
+/// Bytes of all files of a point with limited memory ÷ what the limit leaves for the page cache: the limit less the memory of the
+/// processes.
 pub const FILES_OVER_CACHE: &str = "files_over_cache";
+/// Bytes that the device read and wrote during a buffered point without a ramp ÷ bytes that fio read and wrote.
+pub const DEVICE_SHARE: &str = "device_share";
 /// Bandwidth of a point of fio ÷ that of the same point at depth 1.
 pub const OVER_DEPTH_1: &str = "over_depth_1";
 /// The same ÷ that with one file.

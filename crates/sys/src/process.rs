@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -70,6 +71,15 @@ pub fn heed_interrupt(command: &mut Command) {
 pub fn limit_data(command: &mut Command, bytes: u64) {
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     let prepare = move || setrlimit(Resource::Data, limit).map_err(io::Error::from);
+    // SAFETY: between fork and exec it makes one system call, and neither allocates nor takes locks.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Puts the child into the control group whose `cgroup.procs` this is, open for writing (cgroups(7)): all that it takes of memory from
+/// then on is the group's.
+pub fn enter_group(command: &mut Command, procs: OwnedFd) {
+    // 0 stands for the process that writes.
+    let prepare = move || rustix::io::write(&procs, b"0").map(drop).map_err(io::Error::from);
     // SAFETY: between fork and exec it makes one system call, and neither allocates nor takes locks.
     unsafe { command.pre_exec(prepare) };
 }

@@ -251,12 +251,12 @@ mod tests {
     #[test]
     fn what_is_no_curve_has_no_panel() {
         let few: Vec<(&str, f64)> = DEPTHS[..2].iter().map(|name| (*name, 5.0)).collect();
-        assert!(!page(&few, &few).contains("laid over"));
+        assert!(!page(&few, &few).contains("fio rates of A and B"));
         let other = [("grep", 3.0), ("latency.read.mean_ns", 4.0)];
-        assert!(!page(&other, &other).contains("laid over"));
+        assert!(!page(&other, &other).contains("fio rates of A and B"));
         // A rate that is the same everywhere still has an axis.
         let flat: Vec<(&str, f64)> = DEPTHS.into_iter().map(|name| (name, 700.0)).collect();
         let html = page(&flat, &flat);
-        assert!(html.contains("laid over") && !html.contains("NaN"));
+        assert!(html.contains("fio rates of A and B") && !html.contains("NaN"));
     }
 }

@@ -4,10 +4,10 @@
 //! Gains by workload are those of the same runs and the same least squares as the gains by which the search decides, with the
 //! score of one workload alone. The runs of the confirmation have no part in them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fsage_model::metric;
-use fsage_model::search::{Gain, Purpose, Run, gains};
+use fsage_model::search::{Configuration, Gain, Purpose, Run, gains};
 use fsage_model::study::{Measured, ScoreSpec, Workload, score};
 use serde::Serialize;
 
@@ -112,17 +112,23 @@ fn scores(searched: &Searched, workload: usize) -> Vec<(Run, f64)> {
     runs.filter_map(|run| Some((run, searched.worked.get(&run)?[workload]?.score))).collect()
 }
 
+/// A table of merit with the default's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merits {
+    /// The configurations with the largest merit.
+    pub ranking: Ranking,
+    /// The merit of the default, where it was run.
+    pub base: Option<f64>,
+}
+
 /// The tables as published: for the sum over the workloads of fio and for each, the configurations with the largest merit, over
-/// the means of their runs.
-pub fn merits(searched: &Searched) -> Vec<Ranking> {
-    let configurations: BTreeSet<_> = searched.worked.keys().map(|run| run.configuration).collect();
+/// the means of their runs. Each run counts by its difference from the mean of its block, so that a block on a slow host does no
+/// harm to the configurations that it has.
+pub fn merits(searched: &Searched) -> Vec<Merits> {
     let mut entries = Vec::new();
-    for configuration in configurations {
-        let own = searched.worked.iter().filter(|(run, _)| run.configuration == configuration);
-        let own: Vec<&Vec<Option<Worked>>> = own.map(|(_, worked)| worked).collect();
-        for (index, workload) in searched.workloads.iter().enumerate() {
-            let merits: Option<Vec<f64>> = own.iter().map(|worked| worked[index]?.merit).collect();
-            let mean = merits.and_then(|merits| crate::stats::quantile::mean(&merits));
+    for (index, workload) in searched.workloads.iter().enumerate() {
+        for (configuration, merits) in within_blocks(searched, index) {
+            let mean = crate::stats::quantile::mean(&merits);
             entries.extend(mean.map(|merit| Entry {
                 medium: searched.place.clone(),
                 file_system: String::new(),
@@ -132,7 +138,35 @@ pub fn merits(searched: &Searched) -> Vec<Ranking> {
             }));
         }
     }
-    rankings(&entries)
+    let base = searched.space.label(Configuration::BASE);
+    let of_base = |ranking: &Ranking| {
+        let own: Vec<&Entry> = entries.iter().filter(|entry| entry.configuration == base).collect();
+        match &ranking.workload {
+            Some(name) => own.iter().find(|entry| entry.workload == *name).map(|entry| entry.merit),
+            None => (!own.is_empty()).then(|| own.iter().map(|entry| entry.merit).sum()),
+        }
+    };
+    rankings(&entries).into_iter().map(|ranking| Merits { base: of_base(&ranking), ranking }).collect()
+}
+
+/// Merits of every run in one workload by configuration, less the mean of the run's block, plus the mean over all.
+fn within_blocks(searched: &Searched, workload: usize) -> BTreeMap<Configuration, Vec<f64>> {
+    let runs: Vec<(Run, f64)> = searched
+        .worked
+        .iter()
+        .filter_map(|(run, worked)| Some((*run, worked.get(workload)?.as_ref()?.merit?)))
+        .collect();
+    let mean = |of: &dyn Fn(&Run) -> bool| {
+        let own: Vec<f64> = runs.iter().filter(|(run, _)| of(run)).map(|(_, merit)| *merit).collect();
+        crate::stats::quantile::mean(&own).unwrap_or(0.0)
+    };
+    let all = mean(&|_| true);
+    let mut found: BTreeMap<Configuration, Vec<f64>> = BTreeMap::new();
+    for (run, merit) in &runs {
+        let block = mean(&|other| other.replicate == run.replicate);
+        found.entry(run.configuration).or_default().push(merit - block + all);
+    }
+    found
 }
 
 /// Runs of each configuration that the merits are means of.
@@ -190,13 +224,17 @@ mod tests {
         let mut searched = searched(usize::MAX);
         searched.workloads = vec![workload("read", &["a"]), workload("write", &["b"])];
         for (run, worked) in &mut searched.worked {
-            let merit = if run.configuration.has(0) { 10_000.0 } else { 9_000.0 };
+            // Every other block is on a slow host.
+            let slow = if run.replicate.is_multiple_of(2) { 0.0 } else { -500.0 };
+            let merit = if run.configuration.has(0) { 10_000.0 } else { 9_000.0 } + slow;
             *worked = [merit, 1.0].map(|merit| Some(Worked { score: 0.0, merit: Some(merit) })).to_vec();
         }
         let found = merits(&searched);
-        let names: Vec<Option<&str>> = found.iter().map(|one| one.workload.as_deref()).collect();
+        let names: Vec<Option<&str>> = found.iter().map(|one| one.ranking.workload.as_deref()).collect();
         assert_eq!(names, [None, Some("read"), Some("write")]);
-        let (best, merit) = &found[0].places[0];
-        assert!(best.contains("noatime") && (*merit - 10_001.0).abs() < 1e-9, "{found:?}");
+        let (best, merit) = &found[1].ranking.places[0];
+        let base = found[1].base.unwrap();
+        assert!(best.contains("noatime") && (*merit - base - 1_000.0).abs() < 300.0, "{found:?}");
+        assert!(found[0].base.unwrap() > base && (found[2].base.unwrap() - 1.0).abs() < 1e-9);
     }
 }

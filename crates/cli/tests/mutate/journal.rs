@@ -123,7 +123,10 @@ fn may_be_asked(request: &Request) -> bool {
         }
         Request::EndLayer(call) => fsage_model::layer::is_name(&call.name),
         Request::RemoveTraceInstance(call) => call.name.starts_with("fsage-") && !call.name.contains('/'),
-        Request::RemoveMemoryGroup(call) => fsage_model::memory::is_group(&call.path),
+        Request::RemoveMemoryGroup(call) => {
+            let name = call.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            is_plain(&call.path) && call.path.starts_with("/sys/fs/cgroup") && name.starts_with("fsage-")
+        }
         Request::EndProcess(call) => call.pid > 1,
         _ => false,
     }

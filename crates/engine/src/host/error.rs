@@ -10,6 +10,10 @@ use fsage_sys::new_file::ForeignFolder;
 
 use super::program::package_of;
 
+/// What to do where memory cannot be limited.
+const NO_MEMORY_GROUP: &str = "mount control groups with the memory controller, as systemd does; in a container, let it have \
+    the controller (version 2: `echo +memory >cgroup.subtree_control` in the group named); or leave out `memory`";
+
 /// Why something could not be done on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -326,11 +330,7 @@ impl HostError {
                     point.display()
                 )
             }
-            Self::NoMemoryGroup { .. } => {
-                "mount control groups with the memory controller, as systemd does; in a container, let it have the controller \
-                 (version 2: `echo +memory >cgroup.subtree_control` in the group named); or leave out `memory`"
-                    .to_owned()
-            }
+            Self::NoMemoryGroup { .. } => NO_MEMORY_GROUP.to_owned(),
             Self::Unkillable { .. } => "check dmesg: a device may not answer".to_owned(),
             _ => String::new(),
         }

@@ -4,14 +4,18 @@
 //! groups below it (`Documentation/admin-guide/cgroup-v2.rst`, "No Internal Process Constraint"), but the root may: there
 //! it is made beside the agent's own group. Nothing is swapped, so that the page cache has what the processes leave.
 
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsage_model::memory::{CONTROL_GROUPS, MemoryGroup, MemoryUse, is_group};
 use fsage_sys::memory_group::{Hierarchy, hierarchies_of_self};
+use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::{HostError, read_trimmed, tool};
+use super::{HostError, read_trimmed};
 
 /// How long a group may stay busy after its last process ended, or after what it had in memory was too much for a limit.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -19,7 +23,9 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// The hierarchy in which groups are made; none where memory cannot be limited.
 #[must_use]
 pub fn usable() -> Option<Hierarchy> {
-    hierarchies_of_self().into_iter().find(|hierarchy| parent(hierarchy).is_some())
+    let is_usable =
+        |hierarchy: &Hierarchy| hierarchy.point.starts_with(CONTROL_GROUPS) && parent(hierarchy).is_some();
+    hierarchies_of_self().into_iter().find(is_usable)
 }
 
 /// Where a group of this name can be made.
@@ -27,17 +33,21 @@ pub fn usable() -> Option<Hierarchy> {
 /// # Errors
 /// The kernel has no controller for memory that this process may use, with the reason.
 pub fn place(name: &str) -> Result<PathBuf, HostError> {
-    let found = hierarchies_of_self();
-    let path = found.iter().find_map(parent).map(|parent| parent.join(name));
-    let why = || match found.as_slice() {
-        [] => "no control groups that can limit memory are mounted".to_owned(),
-        [first, ..] => format!("the memory controller is not enabled below {}", above(first).display()),
-    };
-    let path = path.ok_or_else(|| HostError::NoMemoryGroup { why: why() })?;
-    if is_group(&path) {
+    let path = usable().and_then(|hierarchy| parent(&hierarchy)).map(|parent| parent.join(name));
+    if let Some(path) = path {
+        check(&path)?;
         return Ok(path);
     }
-    let why = format!("control groups are mounted at {}, not below {CONTROL_GROUPS}", path.display());
+    let why = match hierarchies_of_self().first() {
+        None => "no control groups that can limit memory are mounted".to_owned(),
+        Some(first) if !first.point.starts_with(CONTROL_GROUPS) => {
+            format!("control groups are mounted at {}, not below {CONTROL_GROUPS}", first.point.display())
+        }
+        Some(first) => format!(
+            "the memory controller is not enabled in {}, or the group cannot be changed from here",
+            above(first).display()
+        ),
+    };
     Err(HostError::NoMemoryGroup { why })
 }
 
@@ -48,9 +58,11 @@ fn parent(hierarchy: &Hierarchy) -> Option<PathBuf> {
         let controllers = read_trimmed(above.join("cgroup.subtree_control"));
         controllers.split_ascii_whitespace().any(|one| one == "memory")
     } else {
-        above.join(File::V1.limit).exists()
+        above.join(Names::V1.limit).exists()
     };
-    enabled.then_some(above)
+    // A container may see groups that it cannot change.
+    let is_usable = enabled && access(&above, Access::WRITE_OK).is_ok();
+    is_usable.then_some(above)
 }
 
 fn above(hierarchy: &Hierarchy) -> PathBuf {
@@ -63,22 +75,25 @@ fn above(hierarchy: &Hierarchy) -> PathBuf {
 
 /// Names of files of a group.
 #[derive(Debug)]
-struct File {
+struct Names {
     limit: &'static str,
     /// What keeps the group's memory from being swapped, and its value.
     no_swap: (&'static str, &'static str),
     /// Where kills are counted, as `oom_kill`.
     events: &'static str,
+    /// Where it is counted how often the limit was reached, and under which name, if any.
+    full: (&'static str, &'static str),
     /// Fields of `memory.stat`: page cache, and memory of the processes.
     cache: &'static str,
     process: &'static str,
 }
 
-impl File {
+impl Names {
     const V1: Self = Self {
         limit: "memory.limit_in_bytes",
         no_swap: ("memory.swappiness", "0"),
         events: "memory.oom_control",
+        full: ("memory.failcnt", ""),
         cache: "cache",
         process: "rss",
     };
@@ -86,6 +101,7 @@ impl File {
         limit: "memory.max",
         no_swap: ("memory.swap.max", "0"),
         events: "memory.events",
+        full: ("memory.events", "max"),
         cache: "file",
         process: "anon",
     };
@@ -95,7 +111,7 @@ impl File {
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
-    file: &'static File,
+    names: &'static Names,
     limit_bytes: u64,
     killed_before: u64,
     used: MemoryUse,
@@ -110,41 +126,41 @@ impl Group {
         let MemoryGroup { path, limit_bytes } = wanted;
         check(path)?;
         match std::fs::create_dir(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 return Err(HostError::file("make the control group", path)(error));
             }
             _ => {}
         }
-        let file = if path.join(File::V2.limit).exists() { &File::V2 } else { &File::V1 };
-        // A kernel without swap has no such file.
-        let (swap, value) = file.no_swap;
-        let _ = std::fs::write(path.join(swap), value);
-        set_limit(&path.join(file.limit), *limit_bytes)?;
+        let names = if path.join(Names::V2.limit).exists() { &Names::V2 } else { &Names::V1 };
+        // A kernel without swap has no such file. In version 1, a parent may have turned kills off, which would have the program
+        // wait for ever; version 2 has no such setting.
+        let (swap, value) = names.no_swap;
+        let _ = write(&path.join(swap), value);
+        let _ = write(&path.join("memory.oom_control"), "0");
+        set_limit(&path.join(names.limit), *limit_bytes)?;
         let used = MemoryUse { limit_bytes: *limit_bytes, ..MemoryUse::default() };
-        let group = Self { path: path.clone(), file, limit_bytes: *limit_bytes, killed_before: 0, used };
+        let group = Self { path: path.clone(), names, limit_bytes: *limit_bytes, killed_before: 0, used };
         Ok(Self { killed_before: group.kills(), ..group })
     }
 
-    /// The words that run a program in the group: a shell puts itself into it before it becomes the program.
+    /// What a program writes to that is to run in it.
     ///
     /// # Errors
-    /// The program is not installed.
-    pub fn words(&self, argv: Vec<String>) -> Result<Vec<String>, HostError> {
-        let mut argv = argv.into_iter();
-        let program = argv.next().unwrap_or_default();
-        let Some(path) = tool::look_up(&program) else { return Err(HostError::NoProgram { program }) };
-        let script = r#"echo $$ >"$0" && exec "$@""#.to_owned();
-        let procs = self.path.join("cgroup.procs").display().to_string();
-        let begin = ["/bin/sh".to_owned(), "-c".to_owned(), script, procs, path.display().to_string()];
-        Ok(begin.into_iter().chain(argv).collect())
+    /// It cannot be opened.
+    pub fn procs(&self) -> Result<OwnedFd, HostError> {
+        let path = self.path.join("cgroup.procs");
+        let opened = File::options().write(true).open(&path);
+        Ok(opened.map_err(HostError::file("open", &path))?.into())
     }
 
     /// Looks what it has in memory now.
     pub fn sample(&mut self) {
         let stat = read_trimmed(self.path.join("memory.stat"));
         let now = |name: &str| field(&stat, name).unwrap_or(0);
-        self.used.cache_bytes = self.used.cache_bytes.max(now(self.file.cache));
-        self.used.process_bytes = self.used.process_bytes.max(now(self.file.process));
+        // Shared memory counts as page cache for the kernel, and holds no file.
+        let shared = now("shmem");
+        self.used.cache_bytes = self.used.cache_bytes.max(now(self.names.cache).saturating_sub(shared));
+        self.used.process_bytes = self.used.process_bytes.max(now(self.names.process) + shared);
     }
 
     /// What was used since it was made.
@@ -152,13 +168,21 @@ impl Group {
     pub fn used(&self) -> MemoryUse {
         MemoryUse {
             limit_bytes: self.limit_bytes,
-            killed: self.kills().saturating_sub(self.killed_before),
+            killed: self.kills().saturating_sub(self.killed_before).min(self.times_full()),
             ..self.used
         }
     }
 
+    /// How often the limit was reached; without that, a kill was somebody else's.
+    fn times_full(&self) -> u64 {
+        let (file, name) = self.names.full;
+        let text = read_trimmed(self.path.join(file));
+        if name.is_empty() { text.parse().unwrap_or(0) } else { field(&text, name).unwrap_or(0) }
+    }
+
+    /// Kills of any reason; each counts only where the group itself was at its limit ([`Group::used`]).
     fn kills(&self) -> u64 {
-        field(&read_trimmed(self.path.join(self.file.events)), "oom_kill").unwrap_or(0)
+        field(&read_trimmed(self.path.join(self.names.events)), "oom_kill").unwrap_or(0)
     }
 }
 
@@ -169,7 +193,7 @@ impl Group {
 pub fn remove(path: &Path) -> Result<(), HostError> {
     check(path)?;
     patiently(Errno::BUSY, || match std::fs::remove_dir(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         outcome => outcome,
     })
     .map_err(HostError::file("remove the control group", path))
@@ -184,8 +208,13 @@ fn check(path: &Path) -> Result<(), HostError> {
 
 /// A limit below what the group has makes the kernel free page cache, which may have to be written back first.
 fn set_limit(file: &Path, bytes: u64) -> Result<(), HostError> {
-    patiently(Errno::BUSY, || std::fs::write(file, bytes.to_string()))
+    patiently(Errno::BUSY, || write(file, &bytes.to_string()))
         .map_err(HostError::file("set the memory limit", file))
+}
+
+/// Writes to a file that the kernel made: none is made here.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    File::options().write(true).open(file)?.write_all(text.as_bytes())
 }
 
 /// Tries again while the kernel answers `passing`, for some seconds.
@@ -211,6 +240,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tool;
     use super::*;
 
     #[test]
@@ -267,23 +297,27 @@ mod tests {
         };
         let limit_bytes = 48 << 20;
         let mut group = Group::make(&MemoryGroup { path: path.clone(), limit_bytes }).unwrap();
+        let children = tool::Children::default();
         // Not on a tmpfs, whose pages are no cache that can be dropped.
         let folder = tempfile::tempdir_in(".").unwrap();
         let file = folder.path().join("file").display().to_string();
-        let words = |script: &str| ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
         let run = |group: &Group, script: &str| {
-            let words = group.words(words(script)).unwrap();
-            std::process::Command::new(&words[0]).args(&words[1..]).status().unwrap()
+            let words = ["/bin/sh", "-c", script].map(str::to_owned);
+            let procs = Some(group.procs().unwrap());
+            let limit = Duration::from_secs(60);
+            tool::run_watched(&children, (&words, procs), limit, &mut |_| tool::Course::Continue)
+                .unwrap()
+                .status
         };
         let write = format!("head -c 100M /dev/zero >'{file}' && sync '{file}'");
-        assert!(run(&group, &write).success(), "page cache is freed, not a reason to kill");
+        assert_eq!(run(&group, &write), 0, "page cache is freed, not a reason to kill");
         group.sample();
         let used = group.used();
         assert!(used.cache_bytes > 8 << 20 && used.cache_bytes <= limit_bytes, "{used:?}");
         assert_eq!((used.killed, used.limit_bytes), (0, limit_bytes));
         // What a process holds itself cannot be freed.
         let hog = "x=$(head -c 100M /dev/zero | tr '\\0' x); echo ${#x}";
-        assert!(!run(&group, hog).success());
+        assert_ne!(run(&group, hog), 0);
         assert_eq!(group.used().killed, 1);
         remove(&path).unwrap();
         assert!(!path.exists());

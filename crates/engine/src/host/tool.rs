@@ -5,6 +5,7 @@
 //! grandchildren can be found after `kill -9` of the agent. When it ends, its whole group is ended.
 
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -290,16 +291,21 @@ pub struct Watched {
 /// As [`run`], for a program whose output is read while it runs: `watch` gets what it wrote to standard output
 /// since the last time, every few milliseconds, and says what it is to do.
 ///
+/// It runs in the control group whose `cgroup.procs` is `group`, where one is given.
+///
 /// # Errors
 /// As [`run`].
 pub fn run_watched(
     children: &Children,
-    argv: &[String],
+    (argv, group): (&[String], Option<OwnedFd>),
     limit: Duration,
     watch: &mut dyn FnMut(&[u8]) -> Course,
 ) -> Result<Watched, HostError> {
     let (mut command, path) = prepared(argv)?;
     command.env(MARKER, Identity::own().to_string());
+    if let Some(group) = group {
+        fsage_sys::process::enter_group(&mut command, group);
+    }
     let started = Instant::now();
     let (mut child, pid) = children.start(&mut command)?;
     let stdout = child.stdout.take().map(|stream| Tail::keeping(stream, usize::MAX / 4));
@@ -413,12 +419,13 @@ mod tests {
         };
         let script = "trap 'echo asked; exit 7' INT; seq 50000; echo ready; while :; do sleep 0.01; done";
         let limit = Duration::from_secs(60);
-        let ended = run_watched(&Children::default(), &shell(script), limit, &mut watch).unwrap();
+        let ended = run_watched(&Children::default(), (&shell(script), None), limit, &mut watch).unwrap();
         assert_eq!(ended.status, 7);
         let text = String::from_utf8(seen).unwrap();
         assert!(text.starts_with("1\n2\n") && text.ends_with("50000\nready\nasked\n"), "{}", text.len());
         let killed =
-            run_watched(&Children::default(), &shell("sleep 600"), limit, &mut |_| Course::Kill).unwrap();
+            run_watched(&Children::default(), (&shell("sleep 600"), None), limit, &mut |_| Course::Kill)
+                .unwrap();
         assert_eq!(killed.status, 137);
     }
 

@@ -61,7 +61,7 @@ fn output(children: &Children, argv: &[String]) -> Result<String, HostError> {
         said.extend_from_slice(bytes);
         if said.len() > MOST_OUTPUT { Course::Kill } else { Course::Continue }
     };
-    tool::run_watched(children, argv, LIMIT, &mut keep)?;
+    tool::run_watched(children, (argv, None), LIMIT, &mut keep)?;
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 

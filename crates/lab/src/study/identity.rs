@@ -1,6 +1,7 @@
 //! What makes a trial the same trial: the canonical text of everything that affects its result.
 
 use fsage_model::crash::CrashLoad;
+use fsage_model::fio::FioPoint;
 use fsage_model::protocol::PROTOCOL_VERSION;
 use fsage_model::study::{StageSpec, StudySpec};
 use serde_json::Value;
@@ -17,6 +18,9 @@ const SEQUENCES_VERSION: u32 = 2;
 /// The same of the stage `fio`. 2: a random seed for each point, latencies from the submission on;
 /// 3: modelled drives have written out what is in their cache before a point.
 const FIO_VERSION: u32 = 3;
+
+/// The same of stages with points that use the page cache. 4: fio keeps what is in it when it begins its files again.
+const BUFFERED_FIO_VERSION: u32 = 4;
 
 /// What runs trials, for their records.
 #[must_use]
@@ -67,8 +71,10 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
                 if map.get("load") == Some(&serde_json::json!(CrashLoad::Sequences)) {
                     map.insert("load_version".to_owned(), SEQUENCES_VERSION.into());
                 }
-                if matches!(stage, StageSpec::Fio(_)) {
-                    map.insert("fio_version".to_owned(), FIO_VERSION.into());
+                if let StageSpec::Fio(fio) = stage {
+                    let is_buffered = fio.points().iter().any(FioPoint::is_buffered);
+                    let version = if is_buffered { BUFFERED_FIO_VERSION } else { FIO_VERSION };
+                    map.insert("fio_version".to_owned(), version.into());
                 }
             }
             value

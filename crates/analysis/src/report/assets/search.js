@@ -15,10 +15,11 @@ fsage.charts.search_workloads = {
       font: { size: 12, color: cell && Math.abs(z[r][c]) > 0.6 * top ? "#ffffff" : fsage.look().text },
     })));
     const look = fsage.look();
+    const ends = [-top, -top / 2, 0, top / 2, top];
     const traces = [{
       type: "heatmap", x: found.workloads.map((_, i) => i), y: found.options.map((_, i) => i), z, zmin: -top, zmax: top, xgap: 2, ygap: 2, hoverongaps: false,
       colorscale: [[0, "#b2432f"], [0.5, look.card], [1, "#1f6f8b"]],
-      colorbar: { title: { text: "gain (%)", side: "right" }, thickness: 14, outlinewidth: 0 },
+      colorbar: { title: { text: "gain", side: "right" }, thickness: 14, outlinewidth: 0, tickvals: ends, ticktext: ends.map((v) => percent(Math.expm1(v / 100))) },
       customdata: hover, hovertemplate: fsage.markup`%{customdata}<extra></extra>`,
     }];
     const ticks = (names) => ({ tickvals: names.map((_, i) => i), ticktext: names });

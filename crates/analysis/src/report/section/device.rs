@@ -80,7 +80,7 @@ fn percentiles(found: &Percentiles) -> Option<Markup> {
             title: "Latency by percentile",
             how_to_read: "each line is the latency distribution of one point on one file system. Both axes are logarithmic; the \
                           horizontal axis gives every further nine the same width, so it shows the tail. A line that turns upwards has a \
-                          long tail. Panels differ in depth, jobs and files.",
+                          long tail. Panels differ in depth, jobs, files and memory limit.",
             controls: html! {
                 (select("load", "load", &loads, 0))
                 (select("bs", "block size", &sizes, 0))

@@ -9,7 +9,7 @@ use super::{Content, Section};
 use crate::report::answer::{OptionGain, Tuned, signed};
 use crate::report::figure::{Figure, figure, select};
 use crate::report::search::{Searched, all};
-use crate::report::search_workload::{self, by_workload, run_counts};
+use crate::report::search_workload::{self, Merits, by_workload, run_counts};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, metric, percent, significant};
 
@@ -76,10 +76,11 @@ fn heat_map(found: &[Searched]) -> Option<Markup> {
             kind: "search_workloads",
             title: "Gain of each option by workload",
             how_to_read: "each cell is the gain of an option (row) in one workload (column); blue is faster, red is slower, and bold \
-                          numbers have 95 % intervals that exclude 0. The score by which the search decides is the mean over all workloads.",
+                          numbers have 95 % intervals that exclude 0. The search decides by the score named above; a workload may not be in it.",
             controls: select("place", "search", &places, 0),
             note: "Gains are from the same runs and the same least squares as those in the table, with the score of one workload alone. \
-                   Intervals are not adjusted for the number of cells: without any gain, one cell in twenty is bold.",
+                   Intervals are not adjusted for the number of cells: without any gain, one cell in twenty is bold on average. Cells share runs, so false ones come \
+                   together; the row of a control shows how many to expect. Gains of kept options are slightly too large, as in the table.",
         })
     })
 }
@@ -91,10 +92,11 @@ fn merits(found: &[Searched]) -> Option<Markup> {
         html! {
             (table("search-merits", "Largest merit by workload", &merit_columns(), &rows))
             p.note {
-                "Merit as published (CE Workgroup of the Linux Foundation, Flash file system tuning methodology, 2013): 1,000 times the natural "
-                "logarithm of the bandwidth in KB/s, as the mean over the points of a workload; a workload that reads and writes has the sum of both "
+                "Merit after CE Workgroup of the Linux Foundation, Flash file system tuning methodology, 2013, which does not state its unit; 1,000 times the "
+                "natural logarithm of the bandwidth in KB/s, as the mean over the points of a workload, reproduces its printed numbers; a workload that reads and writes has the sum of both "
                 "directions, and the first rows of each search have the sum over the workloads of fio. One point is 0.1\u{202f}%. "
-                "Merit has no interval, and the best of many configurations is partly lucky: use the gains and the confirmation to decide."
+                "Differences between blocks are removed. Merit has no interval, the best of many configurations has selection bias, and those with few runs "
+                "have most of it: use the gains and the confirmation to decide."
             }
         }
     })
@@ -104,7 +106,7 @@ fn merit_columns() -> Vec<Column> {
     vec![
         Column::text("workload"),
         Column::text("where"),
-        Column::number("place", ""),
+        Column::number("rank", ""),
         Column::text("options"),
         Column::number("merit", ""),
         Column::number("runs", ""),
@@ -113,24 +115,30 @@ fn merit_columns() -> Vec<Column> {
 
 fn merit_rows(one: &Searched) -> Vec<Row> {
     let runs = run_counts(one);
+    let base = one.space.label(Configuration::BASE);
     let mut rows = Vec::new();
-    for ranking in search_workload::merits(one) {
+    for Merits { ranking, base: own } in search_workload::merits(one) {
         let workload = ranking.workload.clone().unwrap_or_else(|| "all of fio".to_owned());
-        for (place, (options, merit)) in (1_u32..).zip(&ranking.places) {
-            let runs = f64::from(u32::try_from(runs.get(options).copied().unwrap_or(0)).unwrap_or(0));
-            rows.push(Row {
+        let row = |rank: Cell, options: &str, merit: f64| {
+            let runs = u32::try_from(runs.get(options).copied().unwrap_or(0)).unwrap_or(0);
+            Row {
                 cells: vec![
                     Cell::text(workload.clone()),
                     Cell::text(one.place.clone()).class("label"),
-                    Cell::number(place.to_string(), f64::from(place)),
-                    Cell::text(options.clone()),
-                    Cell::number(significant(merit.round()), *merit),
-                    Cell::number(significant(runs), runs),
+                    rank,
+                    Cell::text(options.to_owned()),
+                    Cell::number(significant(merit.round()), merit),
+                    Cell::number(runs.to_string(), f64::from(runs)),
                 ],
                 group: one.place.clone(),
                 class: "",
-            });
+            }
+        };
+        for (rank, (options, merit)) in (1_u32..).zip(&ranking.places) {
+            rows.push(row(Cell::number(rank.to_string(), f64::from(rank)), options, *merit));
         }
+        let is_ranked = ranking.places.iter().any(|(options, _)| *options == base);
+        rows.extend(own.filter(|_| !is_ranked).map(|merit| row(Cell::none(), &base, merit)));
     }
     rows
 }

@@ -66,6 +66,26 @@ impl Place {
         words
     }
 
+    /// Reads every byte of every file through the page cache, which holds as much of them afterwards as its limit allows.
+    pub(in crate::run) fn warm(&self, seed: u64) -> Vec<String> {
+        let block = if self.each_bytes.is_multiple_of(1 << 20) { "1m" } else { "4k" };
+        let mut words: Vec<String> = [
+            "fio",
+            "--output-format=json+",
+            "--name=warm",
+            "--rw=read",
+            "--ioengine=psync",
+            "--invalidate=0",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        words.extend([format!("--bs={block}"), "--file_service_type=sequential".to_owned()]);
+        words.push("--allow_file_create=0".to_owned());
+        words.extend(self.whole());
+        words.extend(common(seed));
+        words
+    }
+
     /// Runs a point.
     pub(in crate::run) fn words(&self, point: &FioPoint, times: Times, seed: u64) -> Vec<String> {
         let mut words = vec!["fio".to_owned(), "--output-format=json+".to_owned()];
@@ -96,6 +116,10 @@ impl Place {
         if point.is_buffered() {
             // fio would drop what the page cache has of its files whenever it begins them anew; it was dropped before the point.
             words.push("--invalidate=0".to_owned());
+        }
+        if point.memory.is_some() && point.rw.is_random() {
+            // No block would be visited twice in a pass over the files, so that the cache would have what is not asked for.
+            words.push("--norandommap=1".to_owned());
         }
         words.extend(point.rwmixread.map(|percent| format!("--rwmixread={percent}")));
         words.extend(own);
@@ -200,6 +224,16 @@ mod tests {
         assert!(values(&words, "ramp_time").is_empty() && values(&words, "invalidate").is_empty());
         let buffered = FioPoint { direct: false, ..point(FioPattern::RandReadWrite) };
         assert_eq!(values(&files.words(&buffered, TIMES, 7), "invalidate"), ["0"]);
+        assert!(values(&files.words(&buffered, TIMES, 7), "norandommap").is_empty());
+        let limited = FioPoint { memory: Some(Bytes(64 << 20)), ..buffered };
+        assert_eq!(values(&files.words(&limited, TIMES, 7), "norandommap"), ["1"]);
+        let linear = FioPoint { rw: FioPattern::Read, numjobs: 1, ..limited };
+        assert!(values(&files.words(&linear, TIMES, 7), "norandommap").is_empty());
+        let warm = files.warm(7);
+        assert_eq!(
+            (values(&warm, "rw"), values(&warm, "size"), values(&warm, "invalidate")),
+            (vec!["read"], vec!["3145728"], vec!["0"])
+        );
         let bare = place(Ground::Device("/dev/loop3".to_owned()));
         let words = bare.words(&point(FioPattern::RandRead), TIMES, 7);
         assert_eq!(

@@ -15,9 +15,17 @@ pub(super) fn push(list: &mut List<'_>, fio: &FioRecord) {
         // By the clock it does what it can in its time: the same job on the same bytes, though not as often.
         list.work = Some(Work { bytes: fio.bytes, files: u64::from(result.point.files), operations: 0 });
         point(list, result);
-        if let Some(used) = result.memory.filter(|used| used.cache_bytes > 0) {
-            let ratio = share(fio.bytes, used.cache_bytes);
+        if let Some(used) = result.memory {
+            let cache = used.limit_bytes.saturating_sub(used.process_bytes);
+            let ratio = share(used.file_bytes, cache.max(1));
             list.one(&metric::of_point(&result.point, metric::FILES_OVER_CACHE), "ratio", ratio, None);
+        }
+        // The device was counted during the ramp too.
+        let is_whole = result.point.is_buffered() && result.ramp_ns == 0;
+        if let Some(device) = result.device.filter(|_| is_whole) {
+            let asked = result.read.bytes + result.write.bytes;
+            let ratio = share(device.read_bytes + device.written_bytes, asked.max(1));
+            list.one(&metric::of_point(&result.point, metric::DEVICE_SHARE), "ratio", ratio, None);
         }
         for (number, other) in counterparts(result, &fio.results) {
             if other.bandwidth() > 0.0 {

@@ -22,6 +22,7 @@ use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
 use fsage_model::size::Bytes;
 use fsage_model::study::FioStage;
+use fsage_model::warning::WarningKind;
 
 use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
@@ -74,8 +75,9 @@ impl Stage for FioStage {
             context.folder.log(&format!("{kept} of {all} points are complete from an earlier attempt"));
         }
         let outcome = run.all(context);
-        run.leave(context)?;
+        let left = run.leave(context);
         let bytes = outcome?;
+        left?;
         let results = run.kept.end();
         doubt::late_replies(&self.name, &results).into_iter().for_each(|warning| context.warn(warning));
         let (name, bare) = (self.name.clone(), context.file_system.is_bare());
@@ -102,7 +104,10 @@ impl Stage for FioStage {
             lines.push(line(place.layout(direct(&points), seed)));
             let own = points.iter().filter(|point| point.files == files);
             for point in own {
-                lines.extend(point.memory.map(ask::in_group));
+                if let Some(limit) = point.memory {
+                    let group = ask::in_group(limit);
+                    lines.extend([group.clone(), line(place.warm(seed)), group]);
+                }
                 lines.push(line(place.words(point, times, seed_of(point, seed))));
             }
         }
@@ -214,6 +219,10 @@ impl Run<'_> {
     fn check(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let engines: BTreeSet<FioEngine> = self.points.iter().map(|point| point.ioengine).collect();
         check_engines(&engines.into_iter().collect::<Vec<_>>(), context)?;
+        if self.points.iter().any(|point| point.memory.is_some()) {
+            // Not after an hour of other points.
+            context.session.call(call::MemoryGroupPlace { name: instance_name() })?;
+        }
         check_depth(&self.points, self.place.device(), context)
     }
 
@@ -303,18 +312,45 @@ impl Run<'_> {
         let settled = self.settle(point.direct, context)?;
         let times = times(self.stage);
         let limit = GRACE + Duration::from_millis(times.runtime_ms + times.ramp_ms);
-        let limits = Limits { memory, ..self.limits(limit) };
+        let mut limits = Limits { memory, ..self.limits(limit) };
+        if let Some(group) = &limits.memory {
+            self.warm(place, group.clone(), context)?;
+            // Before the limit is full of dirty pages, writes are as fast as memory.
+            let turned_over = group.limit_bytes.saturating_mul(2);
+            limits.steady_from = limits
+                .steady_from
+                .filter(|_| point.rw.is_write())
+                .map(|_| turned_over)
+                .or(limits.steady_from);
+        }
         let name = point.to_string();
         let words = place.words(point, times, seed_of(point, context.planned.seed));
         let watch = context.watch()?;
         let run = self.fio(&name, words, limits, context)?;
         let mut result = self.result(point.clone(), run, (settled, watch), context)?;
+        if let Some(used) = &mut result.memory {
+            used.file_bytes = place.bytes();
+        }
         if let Some(warning) = doubt::cpu_bound(&result, context.facts.cpus) {
             context.warn(warning.clone());
             result.warnings.push(warning);
         }
         self.ran += 1;
         self.kept.keep(result, context)
+    }
+
+    /// Fills the page cache of a limited group with what it can hold of the files, before anything is counted.
+    fn warm(
+        &self,
+        place: &Place,
+        group: MemoryGroup,
+        context: &mut StageContext<'_>,
+    ) -> Result<(), TrialError> {
+        let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
+        let limits = Limits { limit, round_ms: 1000, steady_from: None, memory: Some(group) };
+        let run = self.fio("warm", place.warm(context.planned.seed), limits, context)?;
+        figures("warm", &run).map(drop)?;
+        Ok(())
     }
 
     /// Those of one point or job.
@@ -336,6 +372,8 @@ impl Run<'_> {
         let now = context.session.call(call::HostActivity)?;
         let (ours, of) = (figures.write.bytes, figures.read.bytes + figures.write.bytes);
         let mut warnings = watch.end(&name, Some(Written { ours, of }), now);
+        // A load waits for memory because that is what was asked for.
+        warnings.retain(|warning| run.memory.is_none() || warning.kind != WarningKind::MemoryPressure);
         warnings.extend(doubt::still_busy(&name, settled));
         warnings.iter().for_each(|warning| context.warn(warning.clone()));
         let file = format!("{}-{name}.json", self.stage.name);
@@ -347,6 +385,7 @@ impl Run<'_> {
             file: format!("fio/{file}"),
             end: if run.ended_steady { FioEnd::Steady } else { FioEnd::Time },
             runtime_ns: figures.runtime_ns,
+            ramp_ns: to_u64(self.stage.ramp * 1e9),
             elapsed_ns: run.elapsed_ns,
             read: figures.read,
             write: figures.write,
@@ -405,7 +444,7 @@ struct Progress {
 impl Progress {
     fn of(run: &Run<'_>, name: &str) -> Self {
         let (complete, all) = (run.kept.results().len(), run.points.len());
-        let alone = name == "layout" || all == 0;
+        let alone = matches!(name, "layout" | "warm") || all == 0;
         let number = if alone { String::new() } else { format!("point {} of {all}: ", complete + 1) };
         let note = format!("{number}{name}");
         let point_s = run.stage.runtime + run.stage.ramp;

@@ -197,7 +197,9 @@ impl Together for FioStage {
                     .to_owned()
             },
         );
-        let is_limited = self.memory.0.is_empty() || points.iter().any(|point| point.memory.is_some());
+        let is_limited = self.memory.0.is_empty()
+            || points.is_empty()
+            || points.iter().any(|point| point.memory.is_some());
         check.require(is_limited, "memory", || {
             "it limits the page cache, which no point uses: give `direct = false`, or leave `memory` out"
                 .to_owned()
