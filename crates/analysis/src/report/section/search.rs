@@ -147,10 +147,19 @@ fn merit_rows(one: &Searched) -> Vec<Row> {
 fn counted_by(found: &[Searched]) -> String {
     let mut texts: Vec<String> = Vec::new();
     for one in found {
-        let parts: Vec<String> = one.parts.iter().map(part).collect();
         let model = if one.is_model { ", by the model's clock" } else { "" };
-        let text =
-            format!("Runs are compared by the weighted mean of logarithms of {}{model}.", parts.join(", "));
+        // Without a score of its own, a study has every point of every workload in it.
+        let points = one.workloads.iter().flat_map(|workload| &workload.metrics);
+        let text = if points.eq(one.parts.iter().map(|part| &part.metric)) {
+            let names: Vec<String> = one.workloads.iter().map(|workload| metric(&workload.name)).collect();
+            format!(
+                "Runs are compared by the mean of logarithms of {}{model}; each workload has the same weight.",
+                names.join(", ")
+            )
+        } else {
+            let parts: Vec<String> = one.parts.iter().map(part).collect();
+            format!("Runs are compared by the weighted mean of logarithms of {}{model}.", parts.join(", "))
+        };
         if !texts.contains(&text) {
             texts.push(text);
         }
