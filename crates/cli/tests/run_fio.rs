@@ -292,8 +292,14 @@ fn a_killed_run_redoes_only_the_points_that_it_had_not_complete() {
 #[test]
 fn a_signal_ends_a_point_and_leaves_nothing() {
     let Some(lab) = Lab::new() else { return };
-    let set = ["matrix.file_system.kind=[\"ext4\"]", "stage.fio.runtime=60.0", "stage.fio.steady=false"];
-    let mut child = lab.command(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let long = ["stage.fio.runtime=60.0", "stage.fio.steady=false"];
+    ended_by_a_signal(&lab, &[&["matrix.file_system.kind=[\"ext4\"]"], &long[..]].concat());
+    let limited = ["stage.fio.memory=\"64MiB\""];
+    ended_by_a_signal(&lab, &[&LIMITED[..], &long[..], &limited[..]].concat());
+}
+
+fn ended_by_a_signal(lab: &Lab, set: &[&str]) {
+    let mut child = lab.command(set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     let begun = || {
         let trials = std::fs::read_dir(lab.store().join("trials")).into_iter().flatten().flatten();
@@ -309,7 +315,9 @@ fn a_signal_ends_a_point_and_leaves_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(started.elapsed() < Duration::from_secs(30), "the point was not run to its end");
     lab.nothing_left();
+    assert_eq!(groups(child.id()), [] as [PathBuf; 0]);
     assert!(lab.trials().is_empty(), "the trial is not recorded");
+    let _ = std::fs::remove_dir_all(lab.store());
 }
 
 #[test]

@@ -147,7 +147,7 @@ pub fn measure(
 }
 
 /// A name that no other lab on this host uses.
-pub(crate) fn instance_name() -> String {
+fn instance_name() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     format!("fsage-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }

@@ -8,6 +8,7 @@ mod own;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,7 +29,6 @@ use super::{Stage, StageContext};
 use crate::filesystem::FileSystem;
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
-use crate::measure::instance_name;
 use crate::run::error::TrialError;
 use crate::run::fio::ask::{self, Limits, line};
 use crate::run::fio::job::{Ground, Place, Times};
@@ -198,7 +198,7 @@ impl Run<'_> {
         let path = match &self.group {
             Some((path, _)) => path.clone(),
             None => {
-                let path = context.session.call(call::MemoryGroupPlace { name: instance_name() })?;
+                let path = context.session.call(call::MemoryGroupPlace { name: group_name() })?;
                 let id = context.journal.take(Lease::MemoryGroup { path: path.clone() })?;
                 self.group = Some((path.clone(), id));
                 path
@@ -221,7 +221,7 @@ impl Run<'_> {
         check_engines(&engines.into_iter().collect::<Vec<_>>(), context)?;
         if self.points.iter().any(|point| point.memory.is_some()) {
             // Not after an hour of other points.
-            context.session.call(call::MemoryGroupPlace { name: instance_name() })?;
+            context.session.call(call::MemoryGroupPlace { name: group_name() })?;
         }
         check_depth(&self.points, self.place.device(), context)
     }
@@ -503,6 +503,11 @@ fn histograms(figures: &plus::Figures) -> String {
         both.iter().filter_map(|(way, times)| latency::bins_line(way, length, times.bins.bins())).collect();
     let begin = SystemTime::now().checked_sub(length).unwrap_or(SystemTime::UNIX_EPOCH);
     latency::interval_log(begin, lines.iter().map(String::as_str))
+}
+
+/// A name that no other lab has, not even one that sees other process numbers and the same control groups.
+fn group_name() -> String {
+    format!("fsage-{}-{}", std::process::id(), RandomState::new().build_hasher().finish())
 }
 
 /// Whether files are written past the page cache: where any point reads them so.
