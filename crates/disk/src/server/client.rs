@@ -267,7 +267,7 @@ pub fn down(place: &ServerDirectory) -> Result<(), ClientError> {
     clean(place)
 }
 
-/// Ends what serves from this directory, whoever uses the disk, and removes what is left of it: the
+/// Ends what serves from this directory, even while it is in use, and removes what is left of it: the
 /// connection is ended first, so that nobody hangs. Nothing to do is fine. A loop device on the file stays,
 /// with errors for its users.
 ///

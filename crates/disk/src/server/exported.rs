@@ -138,7 +138,7 @@ impl Exported {
         }
     }
 
-    /// Ends it, whoever uses it: they get errors.
+    /// Ends it, even while it is in use: they get errors.
     pub fn end(&self) {
         let _ = match self {
             Self::Fuse { abort, .. } => abort.abort(),

@@ -197,7 +197,7 @@ impl Server {
         }
     }
 
-    /// Ends everything, whoever uses it.
+    /// Ends everything, even while it is in use.
     fn end_now(&self) {
         if self.shared.exported.release(Duration::ZERO).is_err() {
             say("told to end while the disk is in use: its users get errors from now on");

@@ -43,7 +43,7 @@ pub const PROGRAM: &str = "fsage-disk";
 /// Folder of the mount within a disk's folder.
 const MOUNT: &str = "mount";
 
-/// Ends the disk served from `directory`, whoever uses it, and removes the folder; gone already is fine.
+/// Ends the disk served from `directory`, even while it is in use, and removes the folder; gone already is fine.
 ///
 /// # Errors
 /// The server cannot be killed, or the mount or the folder cannot be removed; another user could change the folder,

@@ -256,7 +256,7 @@ fn prepared(argv: &[String]) -> Result<(Command, PathBuf), HostError> {
         .stderr(Stdio::piped())
         .process_group(0);
     if program == "fio" {
-        // A file `fio-dump-status` there, of whoever, makes it print what it has so far. Nobody makes files in /sys.
+        // A file `fio-dump-status` there of any user makes it print what it has so far. Nobody makes files in /sys.
         command.env("TMPDIR", "/sys").env("TEMP", "/sys");
     }
     fsage_sys::process::heed_interrupt(&mut command);

@@ -72,7 +72,7 @@ impl Ended {
 
 /// A moment of a part, by the volume's clock and by the CPU time of the thread that works on it, which stands
 /// still while it waits for others. A disk in model time is charged for all that it does between two of them,
-/// whoever of the kernel asked.
+/// no matter which part of the kernel asked.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moment {
     clock_ns: u64,

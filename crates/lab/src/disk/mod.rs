@@ -28,7 +28,7 @@ use crate::lease::{Journal, LeaseError, LeaseId, clean, runtime};
 use crate::target::{Session, Target};
 use crate::volume::DiskVolume;
 
-/// How long a disk that is brought up waits for whoever else has its journal.
+/// How long a disk that is brought up waits for another process that has its journal.
 const CLEANING: Duration = Duration::from_secs(10);
 
 /// A disk by its name; whether there is one is another question.

@@ -87,7 +87,7 @@ impl Journal {
         if spelled.is_dir() { Ok(None) } else { Err(LeaseError::NoStore { store: store.to_owned() }) }
     }
 
-    /// What a journal says at this moment, whoever has it open.
+    /// What a journal says at this moment, no matter who has it open.
     pub(super) fn peek(directory: &Trusted, name: &str) -> Result<Content, LeaseError> {
         let mut file = state::open(directory, name, false)?;
         let mut bytes = Vec::new();

@@ -106,7 +106,7 @@ impl Found {
         self.directory.path().join(&self.name)
     }
 
-    /// What it says at this moment, whoever has it open.
+    /// What it says at this moment, no matter who has it open.
     pub(super) fn peek(&self) -> Result<Content, LeaseError> {
         Journal::peek(&self.directory, &self.name)
     }

@@ -175,7 +175,7 @@ impl Device {
         }
     }
 
-    /// Takes the block device away, whoever uses it: they get errors. [`Device::serve`] ends.
+    /// Takes the block device away, even while it is in use: they get errors. [`Device::serve`] ends.
     ///
     /// # Errors
     /// None that is known.
