@@ -13,8 +13,7 @@ use super::lockstep;
 use super::medium;
 use super::palette::Ink;
 use super::percentile::Percentiles;
-use super::search;
-use super::search_workload::{ByWorkload, by_workload};
+use super::search_workload::ByWorkload;
 use super::series::{FreeMap, Latency, together};
 use super::text::rounded;
 use super::view::View;
@@ -32,7 +31,7 @@ pub struct Island<'a> {
     lockstep: Vec<lockstep::Run>,
     device: Vec<device::Mark>,
     percentiles: &'a Percentiles,
-    searches: Vec<ByWorkload>,
+    searches: &'a [ByWorkload],
 }
 
 #[derive(Serialize)]
@@ -93,6 +92,7 @@ pub fn island<'a>(
     differences: &'a [Difference],
     answer: &'a Chart,
     percentiles: &'a Percentiles,
+    searches: &'a [ByWorkload],
 ) -> Island<'a> {
     let place = |name: &str| view.file_systems.iter().position(|known| known == name).unwrap_or(0);
     Island {
@@ -124,7 +124,7 @@ pub fn island<'a>(
         lockstep: lockstep::all(view),
         device: device::marks(view),
         percentiles,
-        searches: search::all(view).iter().filter_map(by_workload).collect(),
+        searches,
     }
 }
 

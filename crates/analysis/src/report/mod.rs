@@ -115,9 +115,15 @@ pub fn render(records: &dyn Records, options: &ReportOptions) -> Result<String, 
     let judgements = judgements(&view, summary.as_ref());
     let answer = answer::of(&view, &judgements, summary);
     let percentiles = percentile::all(&view);
-    let island =
-        serde_json::to_string(&island::island(&view, &differences.made, &answer.chart, &percentiles))
-            .map_err(|source| ReportError::Data { source })?;
+    let searches = search_workload::all(&view);
+    let island = serde_json::to_string(&island::island(
+        &view,
+        &differences.made,
+        &answer.chart,
+        &percentiles,
+        &searches,
+    ))
+    .map_err(|source| ReportError::Data { source })?;
     let content = section::Content {
         view: &view,
         answer: &answer,
@@ -125,6 +131,7 @@ pub fn render(records: &dyn Records, options: &ReportOptions) -> Result<String, 
         judgements: &judgements,
         controls: &controls,
         percentiles: &percentiles,
+        searches: &searches,
     };
     Ok(page::page(&content, &island))
 }

@@ -11,8 +11,9 @@ use fsage_model::search::{Configuration, Gain, Purpose, Run, gains};
 use fsage_model::study::{Measured, ScoreSpec, Workload, score};
 use serde::Serialize;
 
-use super::search::Searched;
+use super::search::{self, Searched};
 use super::text::rounded;
+use super::view::View;
 use crate::stats::merit::{Entry, Ranking, rankings, throughput};
 
 /// What a run of a search has of one workload.
@@ -57,7 +58,7 @@ fn merit(workload: &Workload, measured: &dyn Fn(&str) -> Option<Measured>) -> Op
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ByWorkload {
     /// Where the search was.
-    place: String,
+    pub place: String,
     /// Names of the workloads.
     workloads: Vec<String>,
     /// Names of the options.
@@ -74,8 +75,13 @@ pub struct Share {
     high: Option<f64>,
 }
 
+/// Those of every search of a view, in its order.
+pub fn all(view: &View) -> Vec<ByWorkload> {
+    search::all(view).iter().filter_map(by_workload).collect()
+}
+
 /// Those of a search; none without a workload that several runs have.
-pub fn by_workload(searched: &Searched) -> Option<ByWorkload> {
+fn by_workload(searched: &Searched) -> Option<ByWorkload> {
     let options = searched.space.options.clone();
     let columns: Vec<(String, Vec<Option<Gain>>)> = searched
         .workloads

@@ -8,14 +8,13 @@ use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fsage_model::memory::{CONTROL_GROUPS, MemoryGroup, MemoryUse, is_group};
 use fsage_sys::memory_group::{Hierarchy, hierarchies_of_self};
 use rustix::fs::{Access, access};
-use rustix::io::Errno;
 
-use super::{HostError, read_trimmed};
+use super::{HostError, patiently, read_trimmed, remove_kernel_directory};
 
 /// How long a group may stay busy after its last process ended, or after what it had in memory was too much for a limit.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -153,7 +152,7 @@ impl Group {
         Ok(opened.map_err(HostError::file("open", &path))?.into())
     }
 
-    /// Looks what it has in memory now.
+    /// Notes what it has in memory now.
     pub fn sample(&mut self) {
         let stat = read_trimmed(self.path.join("memory.stat"));
         let now = |name: &str| field(&stat, name).unwrap_or(0);
@@ -192,44 +191,25 @@ impl Group {
 /// It is no group of fsage's, or still has processes.
 pub fn remove(path: &Path) -> Result<(), HostError> {
     check(path)?;
-    patiently(Errno::BUSY, || match std::fs::remove_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        outcome => outcome,
-    })
-    .map_err(HostError::file("remove the control group", path))
+    remove_kernel_directory(path, BUSY_WAIT).map_err(HostError::file("remove the control group", path))
 }
 
 fn check(path: &Path) -> Result<(), HostError> {
     if is_group(path) {
         return Ok(());
     }
-    Err(HostError::Senseless { what: format!("{} is no control group of fsage's", path.display()) })
+    Err(HostError::Senseless { what: format!("{} is not a control group of fsage's", path.display()) })
 }
 
 /// A limit below what the group has makes the kernel free page cache, which may have to be written back first.
 fn set_limit(file: &Path, bytes: u64) -> Result<(), HostError> {
-    patiently(Errno::BUSY, || write(file, &bytes.to_string()))
+    patiently(BUSY_WAIT, || write(file, &bytes.to_string()))
         .map_err(HostError::file("set the memory limit", file))
 }
 
 /// Writes to a file that the kernel made: none is made here.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     File::options().write(true).open(file)?.write_all(text.as_bytes())
-}
-
-/// Tries again while the kernel answers `passing`, for some seconds.
-fn patiently(passing: Errno, mut attempt: impl FnMut() -> std::io::Result<()>) -> std::io::Result<()> {
-    let started = Instant::now();
-    loop {
-        match attempt() {
-            Err(error)
-                if error.raw_os_error() == Some(passing.raw_os_error()) && started.elapsed() < BUSY_WAIT =>
-            {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            outcome => return outcome,
-        }
-    }
 }
 
 /// The number behind a name at the beginning of a line.

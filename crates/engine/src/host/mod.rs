@@ -30,7 +30,31 @@ pub mod tracefs;
 pub use error::HostError;
 pub(crate) use error::chain;
 
+use std::io::{Error, ErrorKind};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Does something that the kernel refuses for a moment (`EBUSY`), trying again until `wait` is over.
+pub(crate) fn patiently(wait: Duration, mut attempt: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && started.elapsed() < wait => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Removes a directory of a file system of the kernel's own (tracefs, control groups), which may keep it busy until what used it is gone,
+/// for at most `wait`; a missing one is fine.
+pub(crate) fn remove_kernel_directory(path: &Path, wait: Duration) -> Result<(), Error> {
+    patiently(wait, || match std::fs::remove_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    })
+}
 
 /// A small file of /sys or /proc without its last newline; empty when it cannot be read.
 pub(crate) fn read_trimmed(path: impl AsRef<Path>) -> String {

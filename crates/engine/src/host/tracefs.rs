@@ -1,15 +1,15 @@
 //! tracefs: finding it, and an instance of our own in it.
 
-use std::fs::{create_dir, read_dir, read_to_string, remove_dir, write};
-use std::io::{Error, ErrorKind};
+use std::fs::{create_dir, read_dir, read_to_string, write};
+use std::io::Error;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fd::OwnedFd;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::mount;
+use super::{mount, remove_kernel_directory};
 
 /// Why requests cannot be seen.
 #[derive(Debug, thiserror::Error)]
@@ -146,17 +146,7 @@ pub fn remove(name: &str) -> Result<(), Error> {
 }
 
 fn remove_at(path: &Path) -> Result<(), Error> {
-    let started = Instant::now();
-    loop {
-        match remove_dir(path) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::ResourceBusy && started.elapsed() < BUSY_WAIT => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    remove_kernel_directory(path, BUSY_WAIT)
 }
 
 #[cfg(test)]

@@ -94,7 +94,9 @@ impl Lease {
             Self::Layer { name, .. } if layer::is_name(name) => Ok(()),
             Self::Layer { name, .. } => Err(format!("`{name}` is not a layer of fsage's")),
             Self::MemoryGroup { path } if memory::is_group(path) => Ok(()),
-            Self::MemoryGroup { path } => Err(format!("{} is no control group of fsage's", path.display())),
+            Self::MemoryGroup { path } => {
+                Err(format!("{} is not a control group of fsage's", path.display()))
+            }
             Self::TraceInstance { name } if is_instance(name) => Ok(()),
             Self::TraceInstance { name } => Err(format!("`{name}` is not a trace instance of fsage's")),
         }

@@ -35,6 +35,7 @@ use super::answer::Answer;
 use super::control as control_rows;
 use super::difference::Differences;
 use super::percentile::Percentiles;
+use super::search_workload::ByWorkload;
 use super::view::View;
 use crate::stats::Judgement;
 
@@ -49,6 +50,8 @@ pub struct Content<'a> {
     pub controls: &'a [control_rows::Row],
     /// Latencies of fio's points.
     pub percentiles: &'a Percentiles,
+    /// Gains of the options of each search by workload.
+    pub searches: &'a [ByWorkload],
 }
 
 /// A section: its anchor, its heading, the script that draws its charts, and what writes it down. `None` leaves

@@ -9,7 +9,7 @@ use super::{Content, Section};
 use crate::report::answer::{OptionGain, Tuned, signed};
 use crate::report::figure::{Figure, figure, select};
 use crate::report::search::{Searched, all};
-use crate::report::search_workload::{self, Merits, by_workload, run_counts};
+use crate::report::search_workload::{self, ByWorkload, Merits, run_counts};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, metric, percent, significant};
 
@@ -52,7 +52,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             @if greedy { "A greedy search compares single runs: its gains are mostly noise, and nothing confirms them. " }
             (counted_by(&found))
         }
-        @if let Some(map) = heat_map(&found) { (map) }
+        @if let Some(map) = heat_map(content.searches) { (map) }
         @if let Some(merits) = merits(&found) { (merits) }
         (table("search-blocks", "Search path: blocks in run order", &block_columns(), &blocks))
         details {
@@ -63,13 +63,9 @@ fn render(content: &Content<'_>) -> Option<Markup> {
 }
 
 /// Gains by option and workload; one search at a time.
-fn heat_map(found: &[Searched]) -> Option<Markup> {
-    let places: Vec<(String, String)> = found
-        .iter()
-        .filter(|one| by_workload(one).is_some())
-        .enumerate()
-        .map(|(index, one)| (index.to_string(), one.place.clone()))
-        .collect();
+fn heat_map(found: &[ByWorkload]) -> Option<Markup> {
+    let named = found.iter().enumerate().map(|(index, one)| (index.to_string(), one.place.clone()));
+    let places: Vec<(String, String)> = named.collect();
     (!places.is_empty()).then(|| {
         figure(&Figure {
             id: "search-workload-chart",

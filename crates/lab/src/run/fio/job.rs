@@ -9,7 +9,7 @@ use fsage_model::fio::{BARE_HEAD_BYTES, FioPoint};
 
 /// Where the load works.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::run) enum Ground {
+pub(in crate::run) enum FioTarget {
     /// Files `fsage.N` in this folder.
     Folder(String),
     /// A block device without a file system.
@@ -20,7 +20,7 @@ pub(in crate::run) enum Ground {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run) struct Place {
     /// Files or device.
-    pub(in crate::run) ground: Ground,
+    pub(in crate::run) target: FioTarget,
     /// How many files, or stretches.
     pub(in crate::run) files: u32,
     /// Bytes of each.
@@ -44,20 +44,19 @@ impl Place {
 
     /// Writes every byte of every file, so that no read finds a hole and no write an unwritten extent.
     pub(in crate::run) fn layout(&self, direct: bool, seed: u64) -> Vec<String> {
-        let block = if self.each_bytes.is_multiple_of(1 << 20) { "1m" } else { "4k" };
         let mut words = vec![
             "fio".to_owned(),
             "--output-format=json+".to_owned(),
             "--name=layout".to_owned(),
             "--rw=write".to_owned(),
-            format!("--bs={block}"),
+            self.largest_block(),
             "--ioengine=psync".to_owned(),
             format!("--direct={}", u8::from(direct)),
             "--end_fsync=1".to_owned(),
             "--refill_buffers=1".to_owned(),
             "--file_service_type=sequential".to_owned(),
         ];
-        if matches!(self.ground, Ground::Device(_)) {
+        if matches!(self.target, FioTarget::Device(_)) {
             // Without the device its name would become a file in memory.
             words.push("--allow_file_create=0".to_owned());
         }
@@ -68,22 +67,25 @@ impl Place {
 
     /// Reads every byte of every file through the page cache, which holds as much of them afterwards as its limit allows.
     pub(in crate::run) fn warm(&self, seed: u64) -> Vec<String> {
-        let block = if self.each_bytes.is_multiple_of(1 << 20) { "1m" } else { "4k" };
-        let mut words: Vec<String> = [
-            "fio",
-            "--output-format=json+",
-            "--name=warm",
-            "--rw=read",
-            "--ioengine=psync",
-            "--invalidate=0",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        words.extend([format!("--bs={block}"), "--file_service_type=sequential".to_owned()]);
-        words.push("--allow_file_create=0".to_owned());
+        let mut words = vec![
+            "fio".to_owned(),
+            "--output-format=json+".to_owned(),
+            "--name=warm".to_owned(),
+            "--rw=read".to_owned(),
+            self.largest_block(),
+            "--ioengine=psync".to_owned(),
+            "--invalidate=0".to_owned(),
+            "--file_service_type=sequential".to_owned(),
+            "--allow_file_create=0".to_owned(),
+        ];
         words.extend(self.whole());
         words.extend(common(seed));
         words
+    }
+
+    /// Block size of a pass over whole files.
+    fn largest_block(&self) -> String {
+        format!("--bs={}", if self.each_bytes.is_multiple_of(1 << 20) { "1m" } else { "4k" })
     }
 
     /// Runs a point.
@@ -114,7 +116,7 @@ impl Place {
             format!("--direct={}", u8::from(point.direct)),
         ];
         if point.is_buffered() {
-            // fio would drop what the page cache has of its files whenever it begins them anew; it was dropped before the point.
+            // fio would drop what the page cache has of its files whenever it starts over; it was dropped before the point.
             words.push("--invalidate=0".to_owned());
         }
         if point.memory.is_some() && point.rw.is_random() {
@@ -136,12 +138,12 @@ impl Place {
 
     /// All files as one job has them.
     fn whole(&self) -> Vec<String> {
-        match &self.ground {
-            Ground::Folder(folder) => {
+        match &self.target {
+            FioTarget::Folder(folder) => {
                 let names: Vec<String> = (0..self.files).map(|file| name(folder, file)).collect();
                 vec![format!("--filename={}", names.join(":")), format!("--size={}", self.bytes())]
             }
-            Ground::Device(device) => vec![
+            FioTarget::Device(device) => vec![
                 format!("--filename={}", escaped(device)),
                 format!("--offset={BARE_HEAD_BYTES}"),
                 format!("--size={}", self.bytes()),
@@ -151,11 +153,11 @@ impl Place {
 
     /// One file alone.
     fn one(&self, file: u32) -> Vec<String> {
-        match &self.ground {
-            Ground::Folder(folder) => {
+        match &self.target {
+            FioTarget::Folder(folder) => {
                 vec![format!("--filename={}", name(folder, file)), format!("--size={}", self.each_bytes)]
             }
-            Ground::Device(device) => vec![
+            FioTarget::Device(device) => vec![
                 format!("--filename={}", escaped(device)),
                 format!("--offset={}", BARE_HEAD_BYTES + u64::from(file) * self.each_bytes),
                 format!("--size={}", self.each_bytes),
@@ -206,8 +208,8 @@ mod tests {
 
     const TIMES: Times = Times { runtime_ms: 1500, ramp_ms: 0 };
 
-    fn place(ground: Ground) -> Place {
-        Place { ground, files: 3, each_bytes: 1 << 20 }
+    fn place(target: FioTarget) -> Place {
+        Place { target, files: 3, each_bytes: 1 << 20 }
     }
 
     fn values<'a>(words: &'a [String], key: &str) -> Vec<&'a str> {
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn random_jobs_have_all_files_and_the_same_stretch_of_a_device() {
-        let files = place(Ground::Folder("/m/a:b".to_owned()));
+        let files = place(FioTarget::Folder("/m/a:b".to_owned()));
         let words = files.words(&point(FioPattern::RandReadWrite), TIMES, 7);
         assert_eq!(values(&words, "filename"), ["/m/a\\:b/fsage.0:/m/a\\:b/fsage.1:/m/a\\:b/fsage.2"]);
         assert_eq!((values(&words, "numjobs"), values(&words, "rwmixread")), (vec!["4"], vec!["70"]));
@@ -234,7 +236,7 @@ mod tests {
             (values(&warm, "rw"), values(&warm, "size"), values(&warm, "invalidate")),
             (vec!["read"], vec!["3145728"], vec!["0"])
         );
-        let bare = place(Ground::Device("/dev/loop3".to_owned()));
+        let bare = place(FioTarget::Device("/dev/loop3".to_owned()));
         let words = bare.words(&point(FioPattern::RandRead), TIMES, 7);
         assert_eq!(
             (values(&words, "filename"), values(&words, "offset")),
@@ -245,11 +247,11 @@ mod tests {
 
     #[test]
     fn each_file_of_a_sequential_pattern_has_a_job_that_stays_within_it() {
-        let files = place(Ground::Folder("/m".to_owned()));
+        let files = place(FioTarget::Folder("/m".to_owned()));
         let words = files.words(&point(FioPattern::Write), TIMES, 7);
         assert_eq!(values(&words, "filename"), ["/m/fsage.0", "/m/fsage.1", "/m/fsage.2"]);
         assert_eq!(values(&words, "size"), ["1048576"; 3]);
-        let bare = place(Ground::Device("/dev/loop3".to_owned()));
+        let bare = place(FioTarget::Device("/dev/loop3".to_owned()));
         let words = bare.words(&point(FioPattern::Read), TIMES, 7);
         let ends: Vec<u64> = values(&words, "offset").iter().map(|at| at.parse::<u64>().unwrap()).collect();
         assert_eq!(ends, [4 << 20, 5 << 20, 6 << 20], "stretches follow each other and do not overlap");
@@ -258,13 +260,13 @@ mod tests {
 
     #[test]
     fn files_are_written_to_their_ends_beforehand() {
-        let words = place(Ground::Folder("/m".to_owned())).layout(true, 7);
+        let words = place(FioTarget::Folder("/m".to_owned())).layout(true, 7);
         assert_eq!((values(&words, "rw"), values(&words, "bs")), (vec!["write"], vec!["1m"]));
         assert_eq!(values(&words, "fallocate"), ["none"]);
         assert!(values(&words, "allow_file_create").is_empty());
-        let device = place(Ground::Device("/dev/x".to_owned())).layout(true, 7);
+        let device = place(FioTarget::Device("/dev/x".to_owned())).layout(true, 7);
         assert_eq!(values(&device, "allow_file_create"), ["0"]);
-        let odd = Place { each_bytes: 12_288, ..place(Ground::Folder("/m".to_owned())) };
+        let odd = Place { each_bytes: 12_288, ..place(FioTarget::Folder("/m".to_owned())) };
         assert_eq!(values(&odd.layout(false, 7), "bs"), ["4k"]);
     }
 }

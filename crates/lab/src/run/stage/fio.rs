@@ -31,7 +31,7 @@ use crate::lease::LeaseId;
 use crate::lease::record::Lease;
 use crate::run::error::TrialError;
 use crate::run::fio::ask::{self, Limits, line};
-use crate::run::fio::job::{Ground, Place, Times};
+use crate::run::fio::job::{FioTarget, Place, Times};
 use crate::run::fio::kept::Kept;
 use crate::run::fio::{FioError, LONGEST_QUIET_MS};
 use crate::run::observer::RunEvent;
@@ -94,13 +94,13 @@ impl Stage for FioStage {
         let times = times(self);
         let points = ordered(self.points(), seed);
         for files in groups(&points) {
-            let ground = if point.starts_with("/dev") {
-                Ground::Device(point.display().to_string())
+            let target = if point.starts_with("/dev") {
+                FioTarget::Device(point.display().to_string())
             } else {
-                Ground::Folder(point.join(&self.name).join("fsage-measure").display().to_string())
+                FioTarget::Folder(point.join(&self.name).join("fsage-measure").display().to_string())
             };
             let place =
-                Place { ground, files, each_bytes: self.size.map_or(1 << 20, |_| self.file_bytes(files, 0)) };
+                Place { target, files, each_bytes: self.size.map_or(1 << 20, |_| self.file_bytes(files, 0)) };
             lines.push(line(place.layout(direct(&points), seed)));
             let own = points.iter().filter(|point| point.files == files);
             for point in own {
@@ -240,8 +240,8 @@ impl Run<'_> {
             return Err(FioError::Block { files, each_bytes, bs: point.bs }.into());
         }
         let folder = self.place.folder(&self.stage.name);
-        let ground = self.ground(&folder, all, context)?;
-        let place = Place { ground, files, each_bytes };
+        let target = self.target(&folder, all, context)?;
+        let place = Place { target, files, each_bytes };
         let outcome = self.points(&place, &todo, context);
         if context.file_system.is_bare() || context.session.is_lost() {
             return outcome.map(|()| all);
@@ -253,12 +253,12 @@ impl Run<'_> {
     }
 
     /// Where files go: a new folder, or the device; refused where there is no room.
-    fn ground(
+    fn target(
         &mut self,
         folder: &Location,
         bytes: u64,
         context: &mut StageContext<'_>,
-    ) -> Result<Ground, TrialError> {
+    ) -> Result<FioTarget, TrialError> {
         let room = |needed_bytes: u64, available_bytes: u64| {
             let enough = needed_bytes <= available_bytes;
             if enough { Ok(()) } else { Err(FioError::Room { needed_bytes, available_bytes }) }
@@ -266,7 +266,7 @@ impl Run<'_> {
         if context.file_system.is_bare() {
             let needed = bytes.saturating_add(BARE_HEAD_BYTES + BARE_TAIL_BYTES);
             room(needed, self.place.facts().size_bytes)?;
-            return Ok(Ground::Device(self.place.device().display().to_string()));
+            return Ok(FioTarget::Device(self.place.device().display().to_string()));
         }
         // xfs frees the blocks of removed files in the background, and all of them before it is unmounted.
         self.place.remount(context)?;
@@ -274,7 +274,7 @@ impl Run<'_> {
         room(bytes.saturating_add(to_u64(as_f64(bytes) * BESIDE)), usage.available_bytes)?;
         context.session.call(call::MakeFolder { directory: folder.clone() })?;
         let made = context.session.call(call::MakeMeasureFolder { directory: folder.clone() })?;
-        Ok(Ground::Folder(made.display().to_string()))
+        Ok(FioTarget::Folder(made.display().to_string()))
     }
 
     /// Writes the files, then runs the points.
@@ -316,12 +316,9 @@ impl Run<'_> {
         if let Some(group) = &limits.memory {
             self.warm(place, group.clone(), context)?;
             // Before the limit is full of dirty pages, writes are as fast as memory.
-            let turned_over = group.limit_bytes.saturating_mul(2);
-            limits.steady_from = limits
-                .steady_from
-                .filter(|_| point.rw.is_write())
-                .map(|_| turned_over)
-                .or(limits.steady_from);
+            if point.rw.is_write() {
+                limits.steady_from = limits.steady_from.map(|_| group.limit_bytes.saturating_mul(2));
+            }
         }
         let name = point.to_string();
         let words = place.words(point, times, seed_of(point, context.planned.seed));
@@ -349,7 +346,7 @@ impl Run<'_> {
         let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
         let limits = Limits { limit, round_ms: 1000, steady_from: None, memory: Some(group) };
         let run = self.fio("warm", place.warm(context.planned.seed), limits, context)?;
-        figures("warm", &run).map(drop)?;
+        figures("warm", &run)?;
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use crate::filesystem::FileSystem;
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
 use crate::run::fio::ask::{self, Limits, line};
-use crate::run::fio::job::{Ground, Place, Times};
+use crate::run::fio::job::{FioTarget, Place, Times};
 use crate::run::observer::RunEvent;
 use crate::run::trial_volume::TrialVolume;
 use crate::store::preconditioned::{self, Preconditioned};
@@ -125,7 +125,7 @@ impl Steps for PreconditionStage {
             let available_bytes = place.facts().size_bytes;
             return Err(FioError::Room { needed_bytes: self.bs.0.max(PASS_BLOCK), available_bytes }.into());
         }
-        let ground = place_of(place.device(), bytes);
+        let area = place_of(place.device(), bytes);
         let mut run = Run { stage: self, place, counted: Some(DeviceCounts::default()) };
         let (mut passes, earlier_bytes) = match earlier {
             Some(earlier) => (earlier.passes.clone(), earlier.random_bytes()),
@@ -134,12 +134,12 @@ impl Steps for PreconditionStage {
         let fills = if earlier.is_some() { 0 } else { self.fills };
         for number in 1..=fills {
             context.interrupted()?;
-            passes.push(run.pass(number, &ground, context)?);
+            passes.push(run.pass(number, &area, context)?);
         }
         context.interrupted()?;
         // Further writes go to other places.
         let seed = context.planned.seed.wrapping_add(earlier_bytes);
-        let words = ground.words(&point, self.times(), seed);
+        let words = area.words(&point, self.times(), seed);
         let limit = GRACE + Duration::from_secs_f64(self.runtime);
         let round_ms = to_u64(self.round_s() * 1e3).max(1);
         let longest = Longest::Nanoseconds(to_u64(self.runtime * 1e9));
@@ -190,18 +190,18 @@ impl Run<'_> {
     fn pass(
         &mut self,
         number: u32,
-        ground: &Place,
+        area: &Place,
         context: &mut StageContext<'_>,
     ) -> Result<Pass, TrialError> {
         let name = format!("pass {number} of {}", self.stage.fills);
-        let words = ground.layout(true, context.planned.seed);
-        let limit = GRACE + Duration::from_secs(ground.bytes() / SLOWEST);
-        let longest = Longest::Operations(ground.bytes() / PASS_BLOCK);
+        let words = area.layout(true, context.planned.seed);
+        let limit = GRACE + Duration::from_secs(area.bytes() / SLOWEST);
+        let longest = Longest::Operations(area.bytes() / PASS_BLOCK);
         let limits = Limits { limit, round_ms: 1000, steady_from: None, memory: None };
         let run = self.fio(&name, words, (limits, longest), context)?;
         let told = figures(&name, &run)?;
-        if told.write.bytes != ground.bytes() {
-            let (written_bytes, wanted_bytes) = (told.write.bytes, ground.bytes());
+        if told.write.bytes != area.bytes() {
+            let (written_bytes, wanted_bytes) = (told.write.bytes, area.bytes());
             return Err(FioError::Laid { written_bytes, wanted_bytes }.into());
         }
         Ok(Pass { bytes: told.write.bytes, runtime_ns: told.runtime_ns })
@@ -244,7 +244,7 @@ fn progress(stage: &str, name: &str, longest: Longest, incoming: &Incoming) -> O
 
 /// All of a device but its ends, as one stretch.
 fn place_of(device: &Path, bytes: u64) -> Place {
-    Place { ground: Ground::Device(device.display().to_string()), files: 1, each_bytes: bytes }
+    Place { target: FioTarget::Device(device.display().to_string()), files: 1, each_bytes: bytes }
 }
 
 /// Whether a device is in its steady state, by the rule as it is now.

@@ -18,7 +18,7 @@ use crate::measure::{Job, JobError, Length};
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
 use crate::run::fio::ask::{self, line};
-use crate::run::fio::job::Ground;
+use crate::run::fio::job::FioTarget;
 use crate::run::stage::StageContext;
 
 impl Run<'_> {
@@ -38,7 +38,7 @@ impl Run<'_> {
         let is_limited = self.stage.size.is_none() && job.fills_with_files();
         let bytes = if is_limited { bytes.min(MOST_FIO_SPACE) } else { bytes };
         let folder = self.place.folder(&self.stage.name);
-        let Ground::Folder(path) = self.ground(&folder, 0, context)? else {
+        let FioTarget::Folder(path) = self.target(&folder, 0, context)? else {
             return Err(FioError::Bare.into());
         };
         let outcome = self.in_folder(&job, name, (&path, bytes), context);
