@@ -93,7 +93,7 @@ fsage.charts.device_latency = {
   draw(state) {
     const found = fsage.data.device.filter((d) => d.load === state.load && d.mean_ns > 0 && d.iops > 0);
     const panel = (d) => [d.context, d.engine, d.direct ? "" : "buffered", d.memory ? `${fsage.size(d.memory)} of memory` : ""].filter(Boolean).join(", ");
-    const panels = [...new Set(found.map(panel))].sort();
+    const panels = [...new Set([...found].sort((a, b) => (a.memory ?? 0) - (b.memory ?? 0) || panel(a).localeCompare(panel(b))).map(panel))];
     const sizes = [...new Set(found.map((d) => d.bs))].sort((a, b) => a - b);
     const symbols = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
     const traces = [];
