@@ -140,11 +140,11 @@ fn trials_in_model_time_are_tasks_of_their_own_and_killed_ones_go_on_elsewhere()
     // One is begun again by Slurm, one is killed with all that is its own and fails.
     let job = given["job"].as_str().unwrap();
     assert!(cluster.slurm(&["scontrol", "requeue", &format!("{job}_0")]).status.success());
-    cluster.wait("a task after the first", |cluster| {
-        let tasks = cluster.queue("%K|%T");
-        tasks.iter().any(|task| task == "1|RUNNING") && runs("fsage-disk")(cluster)
+    let second = |cluster: &Cluster| victim::with(&cluster.mark(), "SLURM_ARRAY_TASK_ID=1");
+    cluster.wait("the second task's agent", |cluster| {
+        second(cluster).iter().any(|process| process.name == "fsage-agent")
     });
-    for process in victim::ours(&cluster.mark()) {
+    for process in second(&cluster) {
         if process.name.starts_with("fsage") {
             victim::kill(process.pid);
         }

@@ -42,6 +42,15 @@ pub fn ours(mark: &Path) -> BTreeSet<Process> {
     processes(mark).into_iter().filter(|(_, ours)| *ours).map(|(process, _)| process).collect()
 }
 
+/// Those of ours that have this variable, as `NAME=value`, in their environment.
+pub fn with(mark: &Path, variable: &str) -> BTreeSet<Process> {
+    let has = |process: &Process| {
+        let environment = std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    };
+    ours(mark).into_iter().filter(has).collect()
+}
+
 /// Whether another fsage is at work on this host: settings of the whole host may then be its doing.
 pub fn others(mark: &Path) -> bool {
     processes(mark).iter().any(|(process, ours)| !ours && process.name.starts_with("fsage"))

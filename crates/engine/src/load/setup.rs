@@ -9,7 +9,7 @@ use fsage_model::load::{AgeTarget, LoadSpec, PaceSpec, WriteMode};
 use fsage_model::location::Location;
 use fsage_sys::errno::is_out_of_space;
 use fsage_sys::folder::Folder;
-use fsage_sys::new_file;
+use fsage_sys::{new_file, xfs};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{self, Access, AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -225,9 +225,14 @@ impl TestDirectory {
     }
 
     /// Use of the volume after a sync, once it stands still: xfs frees unlinked inodes in the background, up
-    /// to 256 of each CPU (fs/xfs/xfs_icache.c); `statfs` makes it start but does not wait.
+    /// to 256 of each CPU (fs/xfs/xfs_icache.c); `statfs` makes it start but does not wait. On a busy host it
+    /// may not have begun when two readings are equal, so it is waited for where that can be asked for.
     pub fn settled_usage(&self) -> Result<Usage, LoadError> {
+        let waited_for = xfs::free_unlinked(self.fd()).is_ok();
         let mut seen = self.usage()?;
+        if waited_for {
+            return Ok(seen);
+        }
         if filesystem::facts(self.fd()).is_ok_and(|facts| facts.counts_at_once) {
             return Ok(seen);
         }
