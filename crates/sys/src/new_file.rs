@@ -1,10 +1,10 @@
 //! Files that appear whole or not at all, where nobody can put something in the way.
 //!
 //! The file has no name while it is written (`O_TMPFILE`), so that a process that is killed leaves nothing.
-//! [`NewFile::commit`] syncs it, links it under a random name, renames that over the target and syncs the
-//! folder. Where the file system has no files without a name, it is made with `O_EXCL` under a random name
-//! from the start; anyone who is killed then leaves that name, and the next writer of the same target removes
-//! it. Everything goes through the descriptor of the folder ([`Folder`]).
+//! [`NewFile::commit`] syncs it, links it under its name, or where an older file has that under a random one
+//! that it renames over the target, and syncs the folder. Where the file system has no files without a name,
+//! it is made with `O_EXCL` under a random name from the start, and the next writer of the same target removes
+//! what one left that was killed. One that is killed between its link and its rename leaves its random name.
 //!
 //! A target that is a link, a folder, a device or anything but an ordinary file is refused, not replaced and
 //! not followed.
@@ -247,7 +247,13 @@ impl NewFile {
         self.file.sync_all()?;
         check_target(&self.folder, &self.name)?;
         if self.temporary.is_none() {
-            self.temporary = Some(self.link_unused()?);
+            // Nothing has the name, mostly: then there is no other name that a killed process could leave.
+            match self.link(&self.name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.temporary = Some(self.link_unused()?);
+                }
+                done => done?,
+            }
         }
         if let Some(temporary) = &self.temporary {
             fs::renameat(&self.folder, temporary, &self.folder, &self.name)?;

@@ -142,8 +142,7 @@ pub fn sweep(mark: &Path) {
 
 /// The agent that a running program has started.
 pub fn agent_of(program: u32) -> Option<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{program}/task/{program}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
+    children(program, "fsage-agent").first().copied()
 }
 
 /// The children of a process that have this name.

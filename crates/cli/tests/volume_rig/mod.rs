@@ -196,6 +196,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.link);
-        let _ = loopdev::detach(&self.device);
+        // By its file: the number may be another one's by now.
+        let _ = loopdev::detach_file(&self.file);
     }
 }
