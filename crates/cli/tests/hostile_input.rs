@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cli_support::{FSAGE, Run};
 
 /// Longest that a refusal may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs fsage within 4 GiB of addresses and [`PATIENCE`]. What takes longer or more has no end.
 fn fsage(arguments: &[&str]) -> Run {

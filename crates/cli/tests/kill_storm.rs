@@ -29,7 +29,7 @@ const ENOUGH: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An agent ends with its lab, in its own time, where no `clean` waits for it.
-const AGENT_ENDS: Duration = Duration::from_secs(60);
+const AGENT_ENDS: Duration = Duration::from_secs(5);
 
 /// How long a command takes when nobody kills it, as far as is known: kills fall anywhere in it.
 struct Lengths(BTreeMap<&'static str, Duration>);

@@ -26,7 +26,7 @@ fn browser() -> Option<PathBuf> {
 fn open(browser: &Path, folder: &Path, page: &Path, extra: &[&str]) -> Output {
     let profile = folder.join("profile");
     Command::new("timeout")
-        .arg("600")
+        .arg("120")
         .arg(browser)
         // What a page saves goes to its user's folder for downloads.
         .env("HOME", folder)

@@ -341,7 +341,7 @@ fn after_any_kill_nothing_is_left_and_the_study_resumes_to_the_same_trees() {
             }
         }
         println!("{}: {struck:?}", rig.name);
-        let deadline = Instant::now() + Duration::from_secs(600);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !rig.is_over(&mut run) {
             assert!(Instant::now() < deadline, "{} does not end", rig.name);
             std::thread::sleep(Duration::from_millis(50));

@@ -46,7 +46,7 @@ fn two_ageing_stages_do_not_mix() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let trial = Store::open(&store).unwrap().trials().remove(0);
-    let slower = value(&trial, "churn.latency.create.p50_ns") / value(&trial, "latency.create.p50_ns");
+    let slower = value(&trial, "churn.latency.create.mean_ns") / value(&trial, "latency.create.mean_ns");
     assert!(slower > 1.0, "{slower}");
 
     // Each has its own whole trace.

@@ -24,7 +24,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 pub const NODES: [&str; 2] = ["n1", "n2"];
 
 /// How long tasks may take altogether.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(180);
 
 /// The cluster; it ends with this value.
 pub struct Cluster {

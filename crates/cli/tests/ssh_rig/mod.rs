@@ -104,7 +104,7 @@ impl Server {
 
     /// Nothing of a run is left, perhaps a moment later.
     pub fn nothing_left(&self) {
-        let deadline = Instant::now() + Duration::from_secs(180);
+        let deadline = Instant::now() + Duration::from_secs(20);
         while !self.left().is_empty() {
             assert!(Instant::now() < deadline, "left: {:?}", self.left());
             std::thread::sleep(Duration::from_millis(10));
