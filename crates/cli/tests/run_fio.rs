@@ -6,6 +6,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsage_lab::store::Store;
@@ -422,6 +423,13 @@ fn groups(of: u32) -> Vec<PathBuf> {
     found
 }
 
+/// Points with the page cache begin without it, for the whole host: what has them runs one after the other.
+static CACHE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 const LIMITED: [&str; 6] = [
     "matrix.file_system.kind=[\"ext4\"]",
     "stage.fio.rw=\"randread\"",
@@ -434,6 +442,7 @@ const LIMITED: [&str; 6] = [
 #[test]
 fn memory_limits_the_page_cache_of_a_point() {
     let Some(lab) = Lab::new() else { return };
+    let _alone = alone();
     let mut set = LIMITED.to_vec();
     set.extend([
         "stage.fio.memory=[\"40MiB\", \"256MiB\"]",
@@ -482,8 +491,42 @@ fn memory_limits_the_page_cache_of_a_point() {
 }
 
 #[test]
+fn a_point_whose_page_cache_was_dropped_is_run_once_more() {
+    let Some(lab) = Lab::new() else { return };
+    let _alone = alone();
+    let mut set = LIMITED.to_vec();
+    set.extend(["stage.fio.memory=\"256MiB\"", "stage.fio.runtime=3.0", "stage.fio.steady=false"]);
+    for often in [false, true] {
+        let mut child = lab.command(&set).spawn().unwrap();
+        let pid = child.id();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while groups(pid).is_empty() {
+            assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no group was made");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // In the middle of the point, or all the time.
+        std::thread::sleep(Duration::from_millis(1500));
+        std::fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+        while often && child.try_wait().unwrap().is_none() {
+            std::fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        lab.nothing_left();
+        let trials = lab.trials();
+        let result = &fio(&trials[0]).results[0];
+        let read = result.device.unwrap().read_bytes;
+        let dropped = result.warnings.iter().any(|warning| warning.kind == WarningKind::CachesDropped);
+        assert_eq!((dropped, read > 32 << 20), (often, often), "{read} bytes: {:?}", result.warnings);
+        std::fs::remove_dir_all(lab.store()).unwrap();
+    }
+}
+
+#[test]
 fn a_limit_that_is_too_low_for_fio_is_no_slow_point() {
     let Some(lab) = Lab::new() else { return };
+    let _alone = alone();
     let mut set = LIMITED.to_vec();
     set[2] = "stage.fio.bs=\"4MiB\"";
     set.extend(["stage.fio.numjobs=32", "stage.fio.memory=\"32MiB\""]);
@@ -509,6 +552,7 @@ fn a_limit_that_is_too_low_for_fio_is_no_slow_point() {
 #[test]
 fn the_control_group_of_a_killed_run_is_removed_by_the_next() {
     let Some(lab) = Lab::new() else { return };
+    let _alone = alone();
     let mut set = LIMITED.to_vec();
     set.extend(["stage.fio.memory=\"64MiB\"", "stage.fio.runtime=1.0", "stage.fio.steady=false"]);
     let mut child = lab.command(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

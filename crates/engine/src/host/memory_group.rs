@@ -290,8 +290,14 @@ mod tests {
                 .status
         };
         let write = format!("head -c 100M /dev/zero >'{file}' && sync '{file}'");
-        assert_eq!(run(&group, &write), 0, "page cache is freed, not a reason to kill");
-        group.sample();
+        // Another test may drop the host's page cache before it is looked at.
+        for _ in 0..5 {
+            assert_eq!(run(&group, &write), 0, "page cache is freed, not a reason to kill");
+            group.sample();
+            if group.used().cache_bytes > 8 << 20 {
+                break;
+            }
+        }
         let used = group.used();
         assert!(used.cache_bytes > 8 << 20 && used.cache_bytes <= limit_bytes, "{used:?}");
         assert_eq!((used.killed, used.limit_bytes), (0, limit_bytes));

@@ -43,7 +43,7 @@ pub(super) fn of_age(
 ) -> Vec<Warning> {
     let own = [
         cpu_bound(stage, result),
-        dropped(stage, watch.before, after),
+        dropped(&format!("stage {}", stage.name), watch.before, after),
         few_samples(result),
         cache(stage, (result.disk.as_ref(), &result.latency), facts, volume_bytes),
         digest(result),
@@ -158,12 +158,11 @@ fn cpu_bound(stage: &AgeStage, result: &LoadResult) -> Option<Warning> {
 
 /// A load that is never asked to forget, forgets nothing: what is read once more then was dropped by someone
 /// else.
-fn dropped(stage: &AgeStage, before: HostActivity, after: HostActivity) -> Option<Warning> {
+pub(super) fn dropped(what: &str, before: HostActivity, after: HostActivity) -> Option<Warning> {
     let drops = after.cache_drops.saturating_sub(before.cache_drops);
     (drops > 0).then(|| {
-        let name = &stage.name;
         let message = format!(
-            "stage {name}: somebody else dropped the host's caches meanwhile: what they held was read again"
+            "{what}: somebody else dropped the host's caches meanwhile: what they held was read again"
         );
         warning(WarningKind::CachesDropped, message)
     })
