@@ -15,7 +15,7 @@ use super::design::{Mirrored, blocks, folded, runs_for};
 use super::fit::{Fit, Observation, above, count, fit, reach};
 use super::greedy::measure;
 use super::random::Random;
-use super::spending::{is_futile, quantile, spent};
+use super::spending::{is_futile, nominal, quantile};
 use super::{
     Bench, Block, Configuration, Confirmation, ERROR, Fate, Gain, Path, Problem, Purpose, Run, Unknown,
     Verdict,
@@ -40,15 +40,16 @@ struct Search<'a> {
     runs: Vec<Observation>,
     /// Blocks so far: the replicate of the next.
     replicate: u32,
-    /// Share of the runs at the last look that tested.
-    tested_at: f64,
+    /// Shares of the runs at the looks that tested, rising.
+    tested: Vec<f64>,
 }
 
 /// The whole search; ends where the bench does.
 pub(super) fn search(problem: &Problem, bench: &mut dyn Bench) -> Path {
     let path = Path::new(problem.method, problem.options);
     let random = Random::new(problem.seed);
-    let mut search = Search { problem, bench, random, path, runs: Vec::new(), replicate: 0, tested_at: 0.0 };
+    let mut search =
+        Search { problem, bench, random, path, runs: Vec::new(), replicate: 0, tested: Vec::new() };
     // A bench that stopped left the path with what is pending.
     let _ = search.all();
     search.path
@@ -72,7 +73,7 @@ impl Search<'_> {
                 break;
             }
             let share = self.share();
-            self.look(self.tested_at < MIDDLE && (MIDDLE..1.0).contains(&share));
+            self.look(self.tested.len() < 2 && (MIDDLE..1.0).contains(&share));
         }
         self.last_look();
         self.choose();
@@ -185,6 +186,7 @@ impl Search<'_> {
     /// Keeps every option that is shown to gain; each gives its share of the error to the others.
     fn test(&mut self, found: &Fit, share: f64) {
         let runs = self.runs.len();
+        self.tested.push(share);
         let p = |effects: &[Option<super::fit::Effect>], option: usize| {
             effects[option].as_ref().map_or(1.0, |effect| found.p(effect))
         };
@@ -193,13 +195,11 @@ impl Search<'_> {
                 .filter(|option| self.path.findings[*option].fate == Fate::Undecided)
                 .min_by(|a, b| p(&found.effects, *a).total_cmp(&p(&found.effects, *b)));
             let Some(option) = undecided else { break };
-            let level = spent(self.level(), share) - spent(self.level(), self.tested_at);
-            if p(&found.effects, option) > level {
+            if p(&found.effects, option) > nominal(self.level(), &self.tested) {
                 break;
             }
             self.path.findings[option].fate = Fate::Kept { runs };
         }
-        self.tested_at = share;
     }
 
     /// Runs with what they wrote, where that is known of all.

@@ -1,15 +1,18 @@
 //! How much of the error is spent at each look, and when more runs are no longer worth while.
 //!
 //! The error of an option is spent over the looks by the function of Lan & DeMets (1983, Biometrika 70) that resembles O'Brien
-//! & Fleming's boundaries: almost nothing early, so that the last look has almost all of it. A look tests at the level that was
-//! spent since the look before, and these levels add up to the whole: whatever the correlation of the looks, the error is
-//! not exceeded (Bonferroni). p values are those of Student's t (the significance-level approach of Jennison & Turnbull
-//! 2000, §4.4).
+//! & Fleming's boundaries: almost nothing early, so that the last look has almost all of it. A look tests at the level at which
+//! the chance to pass it, and not the look before it, is what was spent since then: effects of two looks have the correlation
+//! √(earlier ÷ later share of the runs), those of the earlier runs being part of both. p values are those of Student's t
+//! (the significance-level approach of Jennison & Turnbull 2000, §4.4).
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// An option is dropped when the chance to show the least gain that matters, if it had that gain, is below this.
 const LEAST_POWER: f64 = 0.1;
+
+/// Steps of the integral over a look's values.
+const STEPS: u32 = 48;
 
 /// Level spent when a share of the runs is done, of a whole `level`, one-sided.
 pub(super) fn spent(level: f64, share: f64) -> f64 {
@@ -20,6 +23,43 @@ pub(super) fn spent(level: f64, share: f64) -> f64 {
         return 0.0;
     }
     (2.0 * below(-quantile(1.0 - level / 2.0) / share.sqrt())).min(level)
+}
+
+/// The level to test at, at the last of these looks (shares of the runs, rising), of a whole `level`, one-sided.
+///
+/// What is spent there is the chance to pass this look and not the one before it. That earlier looks were not passed either is
+/// left out, which makes the level a little too small and never too large.
+pub(super) fn nominal(level: f64, looks: &[f64]) -> f64 {
+    let (mut before, mut limit) = (0.0, f64::INFINITY);
+    for &share in looks {
+        if share <= before {
+            continue;
+        }
+        let spends = spent(level, share) - spent(level, before);
+        let correlation = (before / share).sqrt();
+        // Passing this look alone costs more than is spent at the first, and at most as much as the whole.
+        let (mut low, mut high) = (0.0, 12.0);
+        for _ in 0..50 {
+            let middle = f64::midpoint(low, high);
+            let passes = below(-middle) - both_above(limit, middle, correlation);
+            if passes > spends { low = middle } else { high = middle }
+        }
+        (before, limit) = (share, high);
+    }
+    below(-limit)
+}
+
+/// Chance that two standard normal values with this correlation are above their limits, by the trapezoidal rule over the first.
+fn both_above(first: f64, second: f64, correlation: f64) -> f64 {
+    if first > 8.0 {
+        return 0.0;
+    }
+    let rest = (1.0 - correlation * correlation).sqrt();
+    let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    let at = |x: f64| density(x) * below((correlation * x - second) / rest);
+    let step = (8.0 - first) / f64::from(STEPS);
+    let inner: f64 = (1..STEPS).map(|n| at(first + step * f64::from(n))).sum();
+    step * (inner + at(first).midpoint(at(8.0)))
 }
 
 /// Whether an option can be given up: with the effect in standard errors that it has now (`z`), a share of the runs done,
@@ -54,6 +94,18 @@ mod tests {
         assert!(levels.windows(2).all(|pair| pair[0] <= pair[1]) && levels[0] == 0.0 && levels[4] == 0.05);
         // 2 (1 − Φ(1.96 ÷ √0.5)) = 2 (1 − Φ(2.7718)).
         assert!((levels[2] - 0.005_575).abs() < 1e-5, "{levels:?}");
+    }
+
+    #[test]
+    fn looks_test_at_the_published_levels() {
+        // O'Brien & Fleming's function by Lan & DeMets, two-sided 5 %, at a half and the whole: limits 2.963 and 1.969
+        // (Jennison & Turnbull 2000, table 7.3 gives 1.969 for the last).
+        let [half, whole] = [&[0.5][..], &[0.5, 1.0]].map(|looks| -quantile(nominal(0.025, looks)));
+        assert!((half - 2.963).abs() < 0.001 && (whole - 1.969).abs() < 0.001, "{half} {whole}");
+        assert!((nominal(0.005, &[1.0]) - 0.005).abs() < 1e-9);
+        // An early look takes next to nothing; one that is repeated takes nothing.
+        assert!((nominal(0.005, &[0.25, 1.0]) - 0.005).abs() < 2e-6);
+        assert_eq!(nominal(0.005, &[0.5, 1.0, 1.0]).to_bits(), nominal(0.005, &[0.5, 1.0]).to_bits());
     }
 
     #[test]
