@@ -21,6 +21,13 @@ const STUDY: &str = include_str!("data/points.toml");
 /// Points of the study's stage.
 const POINTS: usize = 6;
 
+/// Points with the page cache begin without it, for the whole host: what has them runs one after the other.
+static CACHE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Lab {
     scratch: Scratch,
 }
@@ -158,6 +165,7 @@ fn percentiles(latency: &Value, kept: &[LatencyAt]) {
 #[test]
 fn a_job_file_of_ones_own_is_run_as_a_point_and_leaves_no_file() {
     let Some(lab) = Lab::new() else { return };
+    let _alone = alone();
     let at = STUDY.find("rw = ").unwrap();
     let text =
         format!("{}job = \"own mix.fio\"\nsize = \"16MiB\"\nruntime = 1.0\nround = 0.2\n", &STUDY[..at]);
@@ -266,6 +274,7 @@ fn after_points(lab: &Lab, number: usize, set: &[&str]) -> std::process::Child {
 #[test]
 fn a_killed_run_redoes_only_the_points_that_it_had_not_complete() {
     let Some(lab) = Lab::new() else { return };
+    let _alone = alone();
     let set = ["matrix.file_system.kind=[\"ext4\"]", "stage.fio.steady=false"];
     let mut child = after_points(&lab, 3, &set);
     child.kill().unwrap();
@@ -293,6 +302,7 @@ fn a_killed_run_redoes_only_the_points_that_it_had_not_complete() {
 #[test]
 fn a_signal_ends_a_point_and_leaves_nothing() {
     let Some(lab) = Lab::new() else { return };
+    let _alone = alone();
     let long = ["stage.fio.runtime=60.0", "stage.fio.steady=false"];
     ended_by_a_signal(&lab, &[&["matrix.file_system.kind=[\"ext4\"]"], &long[..]].concat());
     let limited = ["stage.fio.memory=\"64MiB\""];
@@ -421,13 +431,6 @@ fn groups(of: u32) -> Vec<PathBuf> {
     let mut found = Vec::new();
     below(Path::new("/sys/fs/cgroup"), &format!("fsage-{of}-"), &mut found);
     found
-}
-
-/// Points with the page cache begin without it, for the whole host: what has them runs one after the other.
-static CACHE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const LIMITED: [&str; 6] = [
