@@ -520,6 +520,8 @@ fn a_point_whose_page_cache_was_dropped_is_run_once_more() {
         let trials = lab.trials();
         let result = &fio(&trials[0]).results[0];
         let read = result.device.unwrap().read_bytes;
+        let runs = trials[0].commands.iter().filter(|line| line.contains("--name=randread")).count();
+        assert_eq!(runs, 2, "{:?}", trials[0].commands);
         let dropped = result.warnings.iter().any(|warning| warning.kind == WarningKind::CachesDropped);
         assert_eq!((dropped, read > 32 << 20), (often, often), "{read} bytes: {:?}", result.warnings);
         std::fs::remove_dir_all(lab.store()).unwrap();

@@ -152,7 +152,7 @@ warning_kinds! {
         "Times depend on the temperature of the host.",
         WallTimes;
     CachesDropped = "caches-dropped",
-        "Another process dropped the host's caches during an `age` stage, or during a point of fio with the page cache, also when that point was run once more.",
+        "Another process dropped the host's caches during an `age` stage, or during a point of fio with the page cache (one that only reads: twice), or during a job of fio.",
         "The load read metadata and data again: more reads and longer times than in other trials.",
         Times;
     CacheTooLarge = "cache-too-large",

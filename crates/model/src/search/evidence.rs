@@ -73,7 +73,8 @@ impl Search<'_> {
                 break;
             }
             let share = self.share();
-            self.look(self.tested.len() < 2 && (MIDDLE..1.0).contains(&share));
+            let early = self.tested.last().is_none_or(|before| *before < MIDDLE);
+            self.look(early && (MIDDLE..1.0).contains(&share));
         }
         self.last_look();
         self.choose();
@@ -98,9 +99,10 @@ impl Search<'_> {
         self.path.noise.map_or(most, |noise| pairs_for(kept, noise).clamp(LEAST_PAIRS, most))
     }
 
-    /// Share of the runs of screening and race that are done.
+    /// Share of the runs of screening and race that are done, of the most that there can be: what is kept for the confirmation
+    /// changes with what is found, and the shares of the looks are to stand for their runs.
     fn share(&self) -> f64 {
-        let all = count(self.problem.budget.saturating_sub(2 * self.reserved()).max(1));
+        let all = count(self.problem.budget.saturating_sub(2 * LEAST_PAIRS).max(1));
         (count(self.runs.len()) / all).min(1.0)
     }
 

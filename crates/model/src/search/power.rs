@@ -15,8 +15,8 @@ const POWER: f64 = 0.8;
 pub struct Foresight {
     /// Runs without which it cannot say anything.
     pub least_runs: usize,
-    /// Chance to find an option whose gain is the least that matters; 0 below [`Foresight::least_runs`]. A little too low: Holm's
-    /// procedure leaves more error to an option once others are found.
+    /// Chance to find an option whose gain is the least that matters; 0 below [`Foresight::least_runs`]. Of the normal distribution and
+    /// without what looks cost, but also without what Holm's procedure leaves to an option once others are found.
     pub power: f64,
     /// The smallest gain (as a share) that is found in 80 of 100 searches; infinite below [`Foresight::least_runs`].
     pub detectable: f64,

@@ -55,22 +55,14 @@ fn tally(method: Method, seeds: std::ops::Range<u64>) -> Tally {
 
 #[test]
 fn evidence_finds_what_is_there_and_little_else() {
-    let found = tally(Method::Evidence, 0..200);
+    // So many that a chance of 5 % is known to 0.2 %; of 200 searches it would be known to 1.5 %.
+    let found = tally(Method::Evidence, 0..16_000);
     assert!(found.most_runs <= 100, "{found:?}");
-    assert!(found.both_large >= 198, "both 5 % gains in 99 % of the searches: {found:?}");
-    // About 70.6 % (below).
-    assert!(found.small >= 280, "those of 2 % in 70 %: {found:?}");
-    assert!(found.any_false <= 10, "a false gain in at most 5 % of the searches: {found:?}");
-}
-
-#[test]
-fn evidence_keeps_its_error_over_many_searches() {
-    let found = tally(Method::Evidence, 1_000..17_000);
-    assert!(found.both_large >= 15_840 && found.most_runs <= 100, "{found:?}");
+    assert!(found.both_large >= 15_840, "both 5 % gains in 99 % of the searches: {found:?}");
     assert!(found.any_false <= 800, "a false gain in at most 5 % of the searches: {found:?}");
     // 94 runs have a standard error of 2 · 3 % ÷ √94 = 0.62 %, of which ln 1.02 is 3.20; Holm's level 0.05 ÷ 10 needs 2.65 with
     // 70 degrees of freedom: 71 %, more once the other one is found, and less what the looks cost.
-    assert!((22_400..=23_200).contains(&found.small), "70 to 72.5 % of 32,000: {found:?}");
+    assert!((22_400..=23_200).contains(&found.small), "70 to 72.5 % of those of 2 %: {found:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use fsage_model::fio::{
 };
 use fsage_model::location::Location;
 use fsage_model::memory::{MemoryGroup, MemoryUse};
-use fsage_model::protocol::{Event, HostFacts, call};
+use fsage_model::protocol::{Event, HostActivity, HostFacts, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
 use fsage_model::size::Bytes;
@@ -302,7 +302,7 @@ impl Run<'_> {
     }
 
     /// Runs one point and keeps what it left. A point whose page cache somebody else dropped is run once more: it read from
-    /// the device what it would have had in memory.
+    /// the device what it would have had in memory. A point that writes is not, because a second run finds other files.
     fn point(
         &mut self,
         place: &Place,
@@ -310,7 +310,8 @@ impl Run<'_> {
         context: &mut StageContext<'_>,
     ) -> Result<(), TrialError> {
         let mut tried = self.attempt(place, point, context)?;
-        if tried.dropped.is_some() {
+        if tried.dropped.is_some() && !point.rw.is_write() {
+            context.folder.log(&format!("{point}: somebody dropped the host's caches: once more"));
             tried = self.attempt(place, point, context)?;
         }
         let mut result = self.result(point.clone(), tried.run, tried.around, context)?;
@@ -350,11 +351,7 @@ impl Run<'_> {
         let words = place.words(point, times, seed_of(point, context.planned.seed));
         let watch = context.watch()?;
         let run = self.fio(&name, words, limits, context)?;
-        let dropped = if point.direct {
-            None
-        } else {
-            dropped(&name, before, context.session.call(call::HostActivity)?)
-        };
+        let dropped = if point.direct { None } else { dropped_since(&name, before, context)? };
         Ok(Attempt { run, around: (settled, watch), dropped })
     }
 
@@ -445,6 +442,16 @@ impl Run<'_> {
         let place = (self.stage.name.as_str(), self.place.device());
         ask::ask(place, argv, limits, |incoming| progress.event(incoming), context)
     }
+}
+
+/// Whether somebody else dropped the host's caches since then.
+fn dropped_since(
+    name: &str,
+    before: HostActivity,
+    context: &mut StageContext<'_>,
+) -> Result<Option<Warning>, TrialError> {
+    let after = context.session.call(call::HostActivity)?;
+    Ok(dropped(name, before, after))
 }
 
 /// One run of a point.

@@ -13,7 +13,7 @@ use fsage_model::quantity::to_u64;
 use fsage_model::record::StageRecord;
 use fsage_model::study::FioStage;
 
-use super::{GRACE, Run, SLOWEST};
+use super::{GRACE, Run, SLOWEST, dropped_since};
 use crate::measure::{Job, JobError, Length};
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
@@ -63,12 +63,19 @@ impl Run<'_> {
     ) -> Result<FioResult<String>, TrialError> {
         // Whether it goes through the page cache is the job's own.
         let settled = self.settle(false, context)?;
+        let before = context.session.call(call::HostActivity)?;
         let watch = context.watch()?;
         let argv = argv(self.stage, job, (folder, bytes), context.planned.seed);
         let limit =
             GRACE + Duration::from_secs_f64(self.stage.runtime) + Duration::from_secs(bytes / SLOWEST);
         let run = self.fio(&name, argv, self.limits(limit), context)?;
-        self.result(name, run, (settled, watch), context)
+        let dropped = dropped_since(&name, before, context)?;
+        let mut result = self.result(name, run, (settled, watch), context)?;
+        for warning in dropped {
+            context.warn(warning.clone());
+            result.warnings.push(warning);
+        }
+        Ok(result)
     }
 }
 
