@@ -13,7 +13,8 @@ pub enum Operation {
     Read,
     /// Writes bytes.
     Write,
-    /// Everything written and answered before is on the medium when this is answered. Has no range.
+    /// Everything written and answered before is on the medium when this is answered. Without a range it is of the whole disk, with one of
+    /// the drives of an array that have it.
     Flush,
     /// The range is not needed any more; it reads as zeros afterwards.
     Discard,
@@ -26,9 +27,9 @@ pub enum Operation {
 pub struct Request {
     /// What it does.
     pub operation: Operation,
-    /// First byte; 0 of a flush.
+    /// First byte; 0 of a flush of the whole disk.
     pub offset_bytes: u64,
-    /// Bytes; 0 of a flush.
+    /// Bytes; 0 of a flush of the whole disk.
     pub length_bytes: u64,
     /// Of a write: it is on the medium when it is answered (force unit access).
     pub fua: bool,

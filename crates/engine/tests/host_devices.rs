@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fsage_engine::host::held::{HeldDevices, await_free};
-use fsage_engine::host::{HostError, block, cache, loopback, mount, setting};
+use fsage_engine::host::{HostError, block, cache, loopback, mount, setting, tool};
 use fsage_model::protocol::{Failure, FailureKind};
 
 const SIZE: u64 = 48 << 20;
@@ -43,7 +43,9 @@ impl Disk {
     }
 
     fn mount_ext4(&self) -> PathBuf {
-        run("mkfs.ext4", &["-q", "-L", "fsage", &self.device.display().to_string()]);
+        // No thread of the kernel writes to it afterwards.
+        let at_once = "lazy_itable_init=0,lazy_journal_init=0";
+        run("mkfs.ext4", &["-q", "-E", at_once, "-L", "fsage", &self.device.display().to_string()]);
         let point = self.folder.path().join("mount point");
         mount::make_point(&point).unwrap();
         mount::mount(&self.device, &point, "ext4", &["noatime".to_owned()]).unwrap();
@@ -59,8 +61,9 @@ impl Drop for Disk {
 }
 
 fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    let words: Vec<String> = [program].iter().chain(arguments).map(|word| (*word).to_owned()).collect();
+    let output = tool::run(&tool::Children::default(), &words, None).unwrap();
+    assert_eq!(output.status, 0, "{words:?}: {}", output.stderr);
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Volume {
 
     /// Unmounts and mounts again, so that nothing is set aside in memory.
     fn remount(&self, kind: &str) {
-        mount::unmount(&self.point).unwrap();
+        fsage_engine::host::mount::unmount(&self.point).unwrap();
         mount::mount(&self.device, &self.point, kind, &["noatime".to_owned()]).unwrap();
     }
 
@@ -124,7 +124,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        let unmounted = mount::unmount(&self.point);
+        let unmounted = fsage_engine::host::mount::unmount(&self.point);
         let detached = loopdev::detach(&self.device);
         if !std::thread::panicking() {
             unmounted.unwrap();

@@ -391,7 +391,7 @@ fn a_load_that_cannot_begin_touches_nothing() {
     assert!(matches!(error(&LoadSpec { threads: 2, ..fine }), LoadError::Leftover { .. }));
     assert!(!folder.path().join("t00").exists());
     let Some(volume) = Volume::new("ext4", 300) else { return };
-    mount::unmount(&volume.point).unwrap();
+    fsage_engine::host::mount::unmount(&volume.point).unwrap();
     mount::mount(&volume.device, &volume.point, "ext4", &["ro".to_owned()]).unwrap();
     let error = error(&spec(&volume.point, full_mix(), 10));
     assert!(error.hint().contains("read-only"), "{error}");

@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fsage_engine::host::tool;
+
 use crate::cli_support::{FSAGE, Run};
 
 /// A folder with volumes and images; whatever happens nothing of it stays mounted or attached.
@@ -49,7 +51,9 @@ impl Rig {
     pub fn make(&self, name: &str, size: &str, mkfs: &[&str]) {
         let file = self.text(name);
         self.run(&["truncate", "-s", size, &file]);
-        self.run(&[mkfs, &[file.as_str()]].concat());
+        let words: Vec<String> = mkfs.iter().map(|word| (*word).to_owned()).chain([file]).collect();
+        let output = tool::run(&tool::Children::default(), &words, None).unwrap();
+        assert_eq!(output.status, 0, "{words:?}: {}", output.stderr);
     }
 
     /// Mounts a volume, with options, does `work` in it and unmounts it.

@@ -36,6 +36,8 @@ pub struct Gate<B> {
     time: DiskTime,
     /// How long more requests are waited for.
     gather_ns: u64,
+    /// Whether there are several drives behind it.
+    drives: bool,
     inner: Mutex<Inner<B>>,
 }
 
@@ -76,15 +78,23 @@ impl<B: Backend> Gate<B> {
             late_sum_ns: 0,
             late_max_ns: 0,
         };
-        Self { size_bytes, block_bytes, time, gather_ns: 0, inner: Mutex::new(inner) }
+        Self { size_bytes, block_bytes, time, gather_ns: 0, drives: false, inner: Mutex::new(inner) }
     }
 
-    /// Has requests waited for, in model time, until none has come for so long on the wall: what is asked of several drives
-    /// at one moment comes through several block devices, one after the other, and is to be one batch.
+    /// There are several drives behind it, each with a block device of its own. Flushes are of one of them. In model time, requests are
+    /// waited for until none has come for so long on the wall: what is asked of several drives at one moment comes through
+    /// several block devices, one after the other, and is to be one batch.
     #[must_use]
-    pub fn gathering(mut self, gather_ns: u64) -> Self {
+    pub fn of_drives(mut self, gather_ns: u64) -> Self {
+        self.drives = true;
         self.gather_ns = if self.time == DiskTime::Model { gather_ns } else { 0 };
         self
+    }
+
+    /// Whether there are several drives behind it.
+    #[must_use]
+    pub const fn has_drives(&self) -> bool {
+        self.drives
     }
 
     /// How long more requests are waited for, in nanoseconds; 0: they are not.
@@ -217,7 +227,7 @@ impl<B: Backend> Gate<B> {
             && match (operation, &transfer.data) {
                 (Operation::Read, Data::In(data)) => is_long(data.len()),
                 (Operation::Write, Data::Out(data)) => is_long(data.len()),
-                (Operation::Flush, Data::None) => length_bytes == 0,
+                (Operation::Flush, Data::None) => length_bytes == 0 || self.drives,
                 (Operation::Discard | Operation::Zero, Data::None) => true,
                 _ => false,
             }

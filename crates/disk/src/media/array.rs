@@ -8,7 +8,7 @@ use crate::request::{Operation, Request};
 /// Drives that follow one another in the space that is served. What waits together goes to
 /// its drives at the same time, and these work side by side: a batch takes as long as the drive that is busy longest,
 /// and the disk's clock, which stands at the last answer, is that of all of them. A request that reaches into the next
-/// drive becomes one in each; a flush goes to every drive.
+/// drive becomes one in each; a flush goes to every drive that has some of its range, and to all without one.
 ///
 /// What a drive does while another one is waited for, its own idle work included, is not modelled: it begins its next
 /// batch with the others, and what a medium does in idle time it does meanwhile.
@@ -61,14 +61,20 @@ impl<M: Model> Array<M> {
 
     /// Hands a request, the one of this number in its batch, to the drives that have its range.
     fn share_out(&mut self, number: usize, request: &Request) {
+        let mut base_bytes = 0;
         if request.operation == Operation::Flush {
             for drive in &mut self.drives {
-                drive.ask(number, *request);
+                let end_bytes = base_bytes + drive.size_bytes;
+                if request.length_bytes == 0
+                    || request.offset_bytes < end_bytes && request.end_bytes() > base_bytes
+                {
+                    drive.ask(number, Request { offset_bytes: 0, length_bytes: 0, ..*request });
+                }
+                base_bytes = end_bytes;
             }
             return;
         }
         let last = self.drives.len().saturating_sub(1);
-        let mut base_bytes = 0;
         for (place, drive) in self.drives.iter_mut().enumerate() {
             let end_bytes = base_bytes + drive.size_bytes;
             if request.offset_bytes < end_bytes || place == last {
@@ -250,6 +256,14 @@ mod tests {
         assert!(written.is_none_or(|counter| counter.value >= 12.0 * 1024.0));
         let _ = serve(&mut pair, &[Request::new(Operation::Flush, 0, 0)]);
         assert!(pair.drives.iter().all(|drive| drive.asked.len() == 1));
+        for (from, length, wanted) in
+            [(0, DRIVE, [1, 0]), (DRIVE, 4096, [0, 1]), (DRIVE - 4096, 8192, [1, 1])]
+        {
+            let _ = serve(&mut pair, &[Request::new(Operation::Flush, from, length)]);
+            assert_eq!([0, 1].map(|drive| pair.drives[drive].asked.len()), wanted, "{from} {length}");
+            let mut asked = pair.drives.iter().flat_map(|drive| &drive.asked);
+            assert!(asked.all(|request| *request == Request::new(Operation::Flush, 0, 0)));
+        }
         // The end of the last drive is no other's.
         let beyond = Request::new(Operation::Read, 2 * DRIVE - 4096, 8192);
         let _ = serve(&mut pair, &[beyond]);

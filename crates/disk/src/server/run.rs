@@ -46,8 +46,9 @@ pub fn run(settings: &Settings, ready: impl FnOnce(Ready)) -> Result<(), ServerE
     for note in guard::raise()? {
         say(&note);
     }
-    let gather_ns = if settings.drives > 1 || settings.fast.is_some() { GATHER_NS } else { 0 };
-    let gate = Arc::new(Gate::new(machine::make(settings)?, settings.time).gathering(gather_ns));
+    let gate = Gate::new(machine::make(settings)?, settings.time);
+    let has_drives = settings.drives > 1 || settings.fast.is_some();
+    let gate = Arc::new(if has_drives { gate.of_drives(GATHER_NS) } else { gate });
     let place = ServerDirectory::new(&settings.directory);
     let process = write_pid(&place)?;
     let served = Server::start(settings, &place, process, gate).and_then(|mut server| {

@@ -113,8 +113,6 @@ fn read_head(file: &File) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
     use crate::host::tool;
 
@@ -124,14 +122,16 @@ mod tests {
 
     /// The head of a volume that a program made.
     fn made_by(argv: &[&str]) -> Option<Vec<u8>> {
-        let Some(program) = tool::look_up(argv[0]) else {
+        if tool::look_up(argv[0]).is_none() {
             crate::skip::skip(format!("{} is not installed", argv[0]));
             return None;
-        };
+        }
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(320 << 20).unwrap();
-        let output = Command::new(program).args(&argv[1..]).arg(file.path()).output().unwrap();
-        assert!(output.status.success(), "{argv:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let words: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+        let words = [words, vec![file.path().display().to_string()]].concat();
+        let output = tool::run(&tool::Children::default(), &words, None).unwrap();
+        assert_eq!(output.status, 0, "{words:?}: {}", output.stderr);
         Some(read_head(file.as_file()).unwrap())
     }
 

@@ -247,8 +247,6 @@ fn read(file: &File, offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -262,15 +260,17 @@ mod tests {
     }
 
     fn made_by(argv: &[&str]) -> Option<Signature> {
-        let Some(program) = tool::look_up(argv[0]) else {
+        if tool::look_up(argv[0]).is_none() {
             crate::skip::skip(format!("{} is not installed", argv[0]));
             return None;
-        };
+        }
         let file = tempfile::NamedTempFile::new().unwrap();
         let size = 320 << 20;
         file.as_file().set_len(size).unwrap();
-        let output = Command::new(program).args(&argv[1..]).arg(file.path()).output().unwrap();
-        assert!(output.status.success(), "{argv:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let words: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+        let words = [words, vec![file.path().display().to_string()]].concat();
+        let output = tool::run(&tool::Children::default(), &words, None).unwrap();
+        assert_eq!(output.status, 0, "{words:?}: {}", output.stderr);
         Some(of_file(file.as_file(), size))
     }
 

@@ -78,7 +78,7 @@ impl Volume {
 
     /// What is read next comes from the device.
     pub fn remount(&self) {
-        mount::unmount(&self.point).unwrap();
+        fsage_engine::host::mount::unmount(&self.point).unwrap();
         mount::mount(&self.device, &self.point, self.kind, &["noatime".to_owned()]).unwrap();
     }
 }

@@ -228,7 +228,7 @@ mod tests {
         let mut fixed = [0; TRANSFER_BYTES];
         fixed[16] = 200;
         let buffer = received(16, &[&fixed[..], &[9; 200]].concat());
-        assert_eq!(decoded(&buffer), Request::Write(Range { offset: 0, size: 200 }));
+        assert_eq!(decoded(&buffer), Request::Write(Range { handle: 0, offset: 0, size: 200 }));
         let payload = buffer.message().payload;
         assert_eq!((payload.as_ptr().addr() % 4096, payload), (0, &[9; 200][..]));
     }

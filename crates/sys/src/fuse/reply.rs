@@ -151,9 +151,9 @@ impl Attributes {
 
 /// The answer to an open.
 #[must_use]
-pub fn open(flags: u32) -> [u8; 16] {
+pub fn open(handle: u64, flags: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
-    Writer::new(&mut bytes).u64(0).u32(flags);
+    Writer::new(&mut bytes).u64(handle).u32(flags);
     bytes
 }
 

@@ -53,7 +53,10 @@ pub enum Request<'a> {
     /// A file was closed by one of its users.
     Flush,
     /// Everything written before shall be on the medium.
-    Fsync,
+    Fsync {
+        /// What the opening of the file was answered with.
+        handle: u64,
+    },
     /// A file or directory was closed by its last user.
     Release,
     /// Lists a directory.
@@ -95,6 +98,8 @@ pub struct Init {
 /// A part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
+    /// What the opening of the file was answered with.
+    pub handle: u64,
     /// First byte.
     pub offset: u64,
     /// Bytes.
@@ -125,6 +130,7 @@ pub enum Malformed {
 
 const READ: u32 = 15;
 const WRITE: u32 = 16;
+const FSYNC: u32 = 20;
 const FALLOCATE: u32 = 43;
 
 /// Bytes of the fixed part of a kind of request; 0 of those that have none or that nobody inspects.
@@ -133,6 +139,7 @@ pub const fn fixed_bytes(opcode: u32) -> usize {
     match opcode {
         READ | WRITE | 28 | 44 => 40,
         FALLOCATE => 32,
+        FSYNC => 16,
         26 => 64,
         _ => 0,
     }
@@ -167,7 +174,8 @@ pub fn decode<'a>(header: &Header, message: &Message<'a>) -> Result<Request<'a>,
             }
             Request::Write(range)
         }
-        20 => Request::Fsync,
+        // `struct fuse_fsync_in`: handle u64, flags u32, …
+        FSYNC => Request::Fsync { handle: u64_at(message.fixed, 0).ok_or_else(cut)? },
         FALLOCATE => fallocate(message.fixed).ok_or_else(cut)?,
         1 => Request::Lookup { name: name(message.payload).ok_or_else(cut)? },
         2 | 42 => Request::Forget,
@@ -189,7 +197,7 @@ pub fn decode<'a>(header: &Header, message: &Message<'a>) -> Result<Request<'a>,
 /// `struct fuse_read_in`, `struct fuse_write_in`: handle u64, offset u64, size u32, …
 #[inline]
 fn range(fixed: &[u8]) -> Option<Range> {
-    Some(Range { offset: u64_at(fixed, 8)?, size: u32_at(fixed, 16)? })
+    Some(Range { handle: u64_at(fixed, 0)?, offset: u64_at(fixed, 8)?, size: u32_at(fixed, 16)? })
 }
 
 /// `struct fuse_fallocate_in`: handle u64, offset u64, length u64, mode u32, …
@@ -259,13 +267,14 @@ mod tests {
     #[test]
     fn transfers_carry_their_range() {
         let fixed = words(&[1, 1 << 40], &[3, 0]);
-        let range = Range { offset: 1 << 40, size: 3 };
+        let range = Range { handle: 1, offset: 1 << 40, size: 3 };
         assert_eq!(ask(15, &fixed, &[], &mut Vec::new()), Ok(Request::Read(range)));
         assert_eq!(ask(16, &fixed, &[1, 2, 3], &mut Vec::new()), Ok(Request::Write(range)));
         assert_eq!(ask(16, &fixed, &[1, 2], &mut Vec::new()), Err(Malformed::Payload { said: 3, got: 2 }));
         let fixed = words(&[1, 4096, 8192], &[3, 0]);
         let wanted = Request::Fallocate { offset: 4096, length: 8192, mode: 3 };
         assert_eq!(ask(43, &fixed, &[], &mut Vec::new()), Ok(wanted));
+        assert_eq!(ask(20, &words(&[9], &[1, 0]), &[], &mut Vec::new()), Ok(Request::Fsync { handle: 9 }));
     }
 
     #[test]
@@ -290,10 +299,11 @@ mod tests {
 
     #[test]
     fn what_is_cut_is_said_to_be() {
-        for opcode in [15, 16, 26, 28, 43] {
+        for opcode in [15, 16, 20, 26, 28, 43] {
             let fixed = vec![0; fixed_bytes(opcode)];
             assert!(ask(opcode, &fixed, &[], &mut Vec::new()).is_ok());
-            for length in 0..12 {
+            // Of a sync only the handle is read.
+            for length in 0..if opcode == FSYNC { 8 } else { 12 } {
                 let mut head = Vec::new();
                 let cut = ask(opcode, &fixed[..length], &[], &mut head);
                 assert_eq!(cut, Err(Malformed::Cut { opcode }));

@@ -300,7 +300,7 @@ mod tests {
         entry.take();
         let message = entry.message();
         let decoded = decode(&header(&message).unwrap(), &message).unwrap();
-        assert_eq!(decoded, Request::Write(Range { offset: 0, size: 100 }));
+        assert_eq!(decoded, Request::Write(Range { handle: 0, offset: 0, size: 100 }));
         assert_eq!(entry.seal(7, 5, 8), 99);
         assert_eq!(u32_at(&entry.memory, 0), Some(24));
         assert_eq!(u32_at(&entry.memory, STATE_AT + 16), Some(8));

@@ -14,6 +14,20 @@ fsage.device = {
     if (!free.includes("memory") && d.memory) parts.push(`${fsage.size(d.memory)} of memory`);
     return parts.filter(Boolean).join(", ");
   },
+  // Titles of panels side by side, in lines that fit above their panels.
+  titles(panels) {
+    const columns = fsage.narrow() ? 1 : Math.min(panels.length, panels.length === 4 ? 2 : 3);
+    const most = (Math.min(innerWidth, 1500) - 120) / columns / 7.4;
+    return panels.map((title) => {
+      const lines = [];
+      for (const part of title.split(", ")) {
+        const last = lines[lines.length - 1];
+        if (last !== undefined && last.length + 2 + part.length <= most) lines[lines.length - 1] = `${last}, ${part}`;
+        else lines.push(part);
+      }
+      return lines.slice(1).reduce((all, line) => fsage.markup`${all},<br>${line}`, lines[0]);
+    });
+  },
   // Percent: fine ticks around 100 where all are near it.
   percents(values) {
     const fine = Math.max(...values, 100) / Math.min(...values, 100) < 4;
@@ -75,7 +89,7 @@ fsage.charts.device = {
     const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
       { title: { text: fsage.device.keys[over], standoff: 8 }, type: "log", ...fsage.device.ticks(drawn.map((d) => d[over]), text) },
       { title: { text: unit, standoff: 8 }, type: "log", ...(show === "share" ? fsage.device.percents(drawn.flatMap((d) => [value(d), ...ends(d)]).filter((v) => v > 0)) : fsage.decades({})) },
-      panels);
+      fsage.device.titles(panels));
     const height = rows * 340 + 130;
     const legend = { ...fsage.legend, y: 1 - 28 / height };
     return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 112, b: 56 } }) };
@@ -122,7 +136,7 @@ fsage.charts.device_latency = {
     const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
       { title: { text: "operations/s", standoff: 8 }, type: "log", ...fsage.decades({}) },
       { title: { text: "mean latency (µs)", standoff: 8 }, type: "log", ...fsage.decades({}) },
-      panels);
+      fsage.device.titles(panels));
     const height = rows * 380 + 160;
     const legend = { ...fsage.legend, y: 1 - 28 / height };
     return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 132, b: 56 } }) };
@@ -165,7 +179,7 @@ fsage.charts.device_percentiles = {
     const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
       { title: { text: "percentile", standoff: 8 }, type: "log", tickvals: ticks.map(this.place), ticktext: ticks.map(String) },
       { title: { text: "latency (µs)", standoff: 8 }, type: "log", ...fsage.decades({}) },
-      panels);
+      fsage.device.titles(panels));
     const height = rows * 340 + 130;
     const legend = { ...fsage.legend, y: 1 - 28 / height };
     return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 112, b: 56 } }) };

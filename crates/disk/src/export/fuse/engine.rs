@@ -15,6 +15,7 @@ use fsage_sys::fuse::request::{self, Message};
 use rustix::io::Errno;
 
 use super::node::{Action, Tree};
+use super::openings::Openings;
 use crate::export::gate::hand_over;
 use crate::export::{BATCH, Backend, Gate, Heartbeat, errno};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
@@ -102,7 +103,11 @@ impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
         let slots = carrier.slots();
         Self {
             gate,
-            tree: Tree { size_bytes: gate.size_bytes(), block_bytes: gate.block_bytes() },
+            tree: Tree {
+                size_bytes: gate.size_bytes(),
+                block_bytes: gate.block_bytes(),
+                openings: gate.has_drives().then(Openings::default),
+            },
             carrier,
             heartbeat,
             arrived: Vec::with_capacity(slots),

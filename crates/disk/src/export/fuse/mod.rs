@@ -21,6 +21,7 @@
 mod device;
 mod engine;
 mod node;
+mod openings;
 mod ring;
 mod session;
 mod uring_switch;

@@ -6,6 +6,7 @@ use fsage_sys::fuse::request::{self, Header, Message, Range, Request};
 use rustix::io::Errno;
 
 use super::FILE_NAME;
+use super::openings::Openings;
 use crate::request::{Operation, Request as DiskRequest};
 
 /// The number of the file.
@@ -37,16 +38,18 @@ pub(super) enum Action {
 pub(super) type Room = [u8; 128];
 
 /// What the mount shows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Tree {
     pub size_bytes: u64,
     pub block_bytes: u32,
+    /// Which drives flushes are of, where there are several.
+    pub openings: Option<Openings>,
 }
 
 impl Tree {
     /// Decides about a request.
     #[inline]
-    pub fn decide(self, header: &Header, message: &Message<'_>, room: &mut Room) -> Action {
+    pub fn decide(&mut self, header: &Header, message: &Message<'_>, room: &mut Room) -> Action {
         let Ok(request) = request::decode(header, message) else {
             return Action::Refuse(Errno::INVAL);
         };
@@ -54,9 +57,9 @@ impl Tree {
             Request::Read(range) if header.node == FILE_NODE => self.read(range),
             Request::Write(range) if header.node == FILE_NODE => {
                 let length = u64::from(range.size);
-                Action::Transfer(DiskRequest::new(Operation::Write, range.offset, length))
+                self.transfer(range.handle, DiskRequest::new(Operation::Write, range.offset, length))
             }
-            Request::Fsync => Action::Transfer(DiskRequest::new(Operation::Flush, 0, 0)),
+            Request::Fsync { handle } => Action::Transfer(self.flush(handle)),
             Request::Fallocate { offset, length, mode } if header.node == FILE_NODE => {
                 fallocate(offset, length, mode)
             }
@@ -65,7 +68,7 @@ impl Tree {
     }
 
     /// What is no request to the disk.
-    fn decide_rest(self, header: &Header, request: Request<'_>, room: &mut Room) -> Action {
+    fn decide_rest(&mut self, header: &Header, request: Request<'_>, room: &mut Room) -> Action {
         match request {
             Request::Lookup { name } if header.node == ROOT_NODE && name == FILE_NAME.as_bytes() => {
                 answer(room, &self.file().encode_entry())
@@ -76,13 +79,12 @@ impl Tree {
                 FILE_NODE => answer(room, &self.file().encode()),
                 _ => Action::Refuse(Errno::STALE),
             },
-            Request::Open if header.node == FILE_NODE => answer(
-                room,
-                &reply::open(
-                    reply::OPEN_DIRECT_IO | reply::OPEN_NO_FLUSH | reply::OPEN_PARALLEL_DIRECT_WRITES,
-                ),
-            ),
-            Request::OpenDir if header.node == ROOT_NODE => answer(room, &reply::open(0)),
+            Request::Open if header.node == FILE_NODE => {
+                let handle = self.openings.as_mut().map_or(0, Openings::open);
+                let flags = reply::OPEN_DIRECT_IO | reply::OPEN_NO_FLUSH | reply::OPEN_PARALLEL_DIRECT_WRITES;
+                answer(room, &reply::open(handle, flags))
+            }
+            Request::OpenDir if header.node == ROOT_NODE => answer(room, &reply::open(0, 0)),
             Request::ReadDir(range) if header.node == ROOT_NODE => list(room, range),
             Request::StatFs => answer(room, &reply::statfs(self.size_bytes, self.block_bytes)),
             Request::Release | Request::Access | Request::Flush | Request::Destroy => Action::Answer(0),
@@ -95,22 +97,40 @@ impl Tree {
 
     /// A read that reaches over the end is short, as on any file.
     #[inline]
-    fn read(self, range: Range) -> Action {
+    fn read(&mut self, range: Range) -> Action {
         let rest = self.size_bytes.saturating_sub(range.offset);
         let length = u64::from(range.size).min(rest);
         if length == 0 {
             return Action::Answer(0);
         }
-        Action::Transfer(DiskRequest::new(Operation::Read, range.offset, length))
+        self.transfer(range.handle, DiskRequest::new(Operation::Read, range.offset, length))
     }
 
-    const fn directory(self) -> Attributes {
+    #[inline]
+    fn transfer(&mut self, handle: u64, request: DiskRequest) -> Action {
+        if let Some(openings) = &mut self.openings {
+            openings.note(handle, &request);
+        }
+        Action::Transfer(request)
+    }
+
+    /// Of everything that was reached through this opening, and of the whole disk where nobody knows.
+    fn flush(&self, handle: u64) -> DiskRequest {
+        let (from, to) =
+            self.openings.as_ref().and_then(|openings| openings.reached(handle)).unwrap_or((0, 0));
+        let block = u64::from(self.block_bytes.max(1));
+        let (from, to) = (from.min(self.size_bytes), to.min(self.size_bytes).next_multiple_of(block));
+        let from = from - from % block;
+        DiskRequest::new(Operation::Flush, from, to.saturating_sub(from))
+    }
+
+    const fn directory(&self) -> Attributes {
         let block_bytes = self.block_bytes;
         Attributes { node: ROOT_NODE, size: 0, mode: DIRECTORY_MODE, links: 2, block_bytes }
     }
 
-    const fn file(self) -> Attributes {
-        let Self { size_bytes, block_bytes } = self;
+    const fn file(&self) -> Attributes {
+        let Self { size_bytes, block_bytes, .. } = *self;
         Attributes { node: FILE_NODE, size: size_bytes, mode: FILE_MODE, links: 1, block_bytes }
     }
 }
@@ -154,11 +174,15 @@ fn list(room: &mut Room, range: Range) -> Action {
 mod tests {
     use super::*;
 
-    const TREE: Tree = Tree { size_bytes: 1 << 30, block_bytes: 4096 };
+    const TREE: Tree = Tree { size_bytes: 1 << 30, block_bytes: 4096, openings: None };
 
     fn decide(opcode: u32, node: u64, fixed: &[u8], payload: &[u8]) -> Action {
+        decide_by(&mut { TREE }, (opcode, node), fixed, payload)
+    }
+
+    fn decide_by(tree: &mut Tree, (opcode, node): (u32, u64), fixed: &[u8], payload: &[u8]) -> Action {
         let header = Header { length: 0, opcode, unique: 1, node };
-        TREE.decide(&header, &Message { header: &[], fixed, payload }, &mut [0; 128])
+        tree.decide(&header, &Message { header: &[], fixed, payload }, &mut [0; 128])
     }
 
     fn range(offset: u64, size: u32) -> Vec<u8> {
@@ -182,13 +206,34 @@ mod tests {
             |operation, offset, length| Action::Transfer(DiskRequest::new(operation, offset, length));
         assert_eq!(decide(15, FILE_NODE, &range(8192, 4096), &[]), wanted(Operation::Read, 8192, 4096));
         assert_eq!(decide(16, FILE_NODE, &range(8192, 2), &[1, 2]), wanted(Operation::Write, 8192, 2));
-        assert_eq!(decide(20, FILE_NODE, &[], &[]), wanted(Operation::Flush, 0, 0));
+        assert_eq!(decide(20, FILE_NODE, &[0; 16], &[]), wanted(Operation::Flush, 0, 0));
         assert_eq!(fallocated(3), wanted(Operation::Discard, 4096, 8192));
         assert_eq!(fallocated(0x11), wanted(Operation::Zero, 4096, 8192));
         assert_eq!(fallocated(0x10), wanted(Operation::Zero, 4096, 8192));
         for mode in [0, 1, 2, 8, 0x20, 0x43, u32::MAX] {
             assert_eq!(fallocated(mode), Action::Refuse(Errno::OPNOTSUPP), "{mode:#x}");
         }
+    }
+
+    #[test]
+    fn a_flush_is_of_what_was_reached_through_its_opening() {
+        let mut tree = Tree { openings: Some(Openings::default()), ..TREE };
+        let mut by = |opcode, handle: u64, offset, size, payload: &[u8]| {
+            let mut fixed = range(offset, size);
+            fixed[..8].copy_from_slice(&handle.to_ne_bytes());
+            decide_by(&mut tree, (opcode, FILE_NODE), &fixed, payload)
+        };
+        let flush = |from, length| Action::Transfer(DiskRequest::new(Operation::Flush, from, length));
+        assert_eq!([by(14, 0, 0, 0, &[]), by(14, 0, 0, 0, &[])], [Action::Answer(16), Action::Answer(16)]);
+        assert_eq!(by(20, 1, 0, 0, &[]), flush(0, 0), "nothing yet: of everything");
+        by(15, 1, 1 << 20, 4096, &[]);
+        by(16, 1, (1 << 20) + 8192, 2, &[1, 2]);
+        by(16, 2, 512 << 20, 1, &[1]);
+        assert_eq!(by(20, 1, 0, 0, &[]), flush(1 << 20, 12288));
+        assert_eq!(by(20, 2, 0, 0, &[]), flush(512 << 20, 4096));
+        assert_eq!(by(20, 3, 0, 0, &[]), flush(0, 0), "never opened");
+        by(15, 2, (1 << 30) - 4096, 4096, &[]);
+        assert_eq!(by(20, 2, 0, 0, &[]), flush(512 << 20, 512 << 20));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Run<'_> {
         let run = self.fio(&name, argv, self.limits(limit), context)?;
         let dropped = dropped_since(&name, before, context)?;
         let mut result = self.result(name, run, (settled, watch), context)?;
-        for warning in dropped {
+        if let Some(warning) = dropped {
             context.warn(warning.clone());
             result.warnings.push(warning);
         }
