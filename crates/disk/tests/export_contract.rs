@@ -14,7 +14,7 @@ use fsage_disk::request::Operation;
 use fsage_model::disk::DiskTime;
 use fsage_sys::mount;
 
-use export_rig::{BLOCK, Chance, Client, skip, start_each, unmount};
+use export_rig::{BLOCK, Chance, Client, skip, start_each, two_drives_each, unmount};
 
 const MIB: u64 = 1 << 20;
 
@@ -150,6 +150,25 @@ fn a_flush_follows_the_writes_that_it_is_for() {
                 let last: Vec<Operation> = ram.seen.iter().rev().take(2).map(|one| one.operation).collect();
                 assert_eq!(last, [Operation::Flush, Operation::Write], "{}", exported.name);
             });
+        }
+    });
+}
+
+#[test]
+fn a_flush_of_one_of_several_drives_is_of_that_drive() {
+    two_drives_each(4 * MIB, |gate, drives| {
+        let data = vec![7; BLOCK];
+        for round in 1..3 {
+            for (drive, base) in drives.iter().zip([0, 4 * MIB]) {
+                drive.write(round * MIB, &data);
+                drive.flush();
+                gate.with(|ram| {
+                    let last = ram.seen.iter().rfind(|one| one.operation == Operation::Flush).unwrap();
+                    let written = base + round * MIB;
+                    assert!(last.offset_bytes <= written && last.end_bytes() > written, "{last:?}");
+                    assert!(last.offset_bytes >= base && last.end_bytes() <= base + 4 * MIB, "{last:?}");
+                });
+            }
         }
     });
 }

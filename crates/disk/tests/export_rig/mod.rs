@@ -135,6 +135,21 @@ pub fn start_each(size_bytes: u64, time: DiskTime, test: impl Fn(&Exported)) {
     }
 }
 
+/// Serves two drives of this size as halves of one file, by each way of FUSE, and runs `test` on their block devices.
+pub fn two_drives_each(size_bytes: u64, test: impl Fn(&Gate<Ram>, &[LoopDevice; 2])) {
+    if !rustix::process::geteuid().is_root() {
+        skip::skip("mounting needs root");
+        return;
+    }
+    for choice in [Choice::Device, Choice::Automatic] {
+        let gate = Arc::new(Gate::new(Ram::new(2 * size_bytes), DiskTime::Model).of_drives(0));
+        let Some(server) = FuseServer::start(Arc::clone(&gate), choice) else { continue };
+        let file = server.session.file();
+        let drives = [0, size_bytes].map(|offset| LoopDevice::attach_part(&file, offset, size_bytes));
+        test(&gate, &drives);
+    }
+}
+
 fn fuse_by_device(gate: Arc<Gate<Ram>>) -> Option<Exported> {
     fuse("FUSE", gate, Choice::Device, Transport::Device)
 }
@@ -220,13 +235,13 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     pub fn attach(file: &Path) -> Self {
-        let options = loopdev::AttachOptions {
-            file: file.to_owned(),
-            offset: 0,
-            size: 0,
-            sector_bytes: 4096,
-            direct_io: true,
-        };
+        Self::attach_part(file, 0, 0)
+    }
+
+    /// So many bytes of the file, from `offset` on; 0 takes the rest.
+    pub fn attach_part(file: &Path, offset: u64, size: u64) -> Self {
+        let file = file.to_owned();
+        let options = loopdev::AttachOptions { file, offset, size, sector_bytes: 4096, direct_io: true };
         let path = loopdev::attach(&options).unwrap();
         let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
         let file = File::options().read(true).write(true).custom_flags(direct).open(&path).unwrap();
