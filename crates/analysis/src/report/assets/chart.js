@@ -58,7 +58,7 @@ fsage.grid = (n, xAxis, yAxis, titles) => {
     const lowest = row === rows - 1 || i + columns >= n;
     layout[`xaxis${id}`] = fsage.axis({ ...xAxis, domain: [left, left + width], anchor: `y${id}`, ...(i ? { matches: "x" } : {}), ...(lowest ? {} : { title: undefined }) });
     layout[`yaxis${id}`] = fsage.axis({ ...yAxis, domain: [Math.max(0, top - height), top], anchor: `x${id}`, ...(i ? { matches: "y" } : {}), ...(column ? { title: undefined, showticklabels: false } : {}) });
-    if (titles[i]) layout.annotations.push({ text: fsage.markup`<b>${titles[i]}</b>`, xref: "paper", yref: "paper", x: left, xanchor: "left", y: top, yanchor: "bottom", yshift: 4, showarrow: false, font: { size: 13 } });
+    if (titles[i]) layout.annotations.push({ text: fsage.markup`<b>${titles[i]}</b>`, xref: "paper", yref: "paper", x: left, xanchor: "left", y: top, yanchor: "bottom", align: "left", yshift: 4, showarrow: false, font: { size: 13 } });
   }
   return { layout, rows };
 };
