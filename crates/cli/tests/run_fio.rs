@@ -433,6 +433,17 @@ fn groups(of: u32) -> Vec<PathBuf> {
     found
 }
 
+/// Waits until a run has made its control group; the run's process.
+fn await_group(run: &mut std::process::Child) -> u32 {
+    let pid = run.id();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while groups(pid).is_empty() {
+        assert!(Instant::now() < deadline && run.try_wait().unwrap().is_none(), "no group was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    pid
+}
+
 const LIMITED: [&str; 6] = [
     "matrix.file_system.kind=[\"ext4\"]",
     "stage.fio.rw=\"randread\"",
@@ -453,12 +464,7 @@ fn memory_limits_the_page_cache_of_a_point() {
         "stage.fio.steady=false",
     ]);
     let mut child = lab.command(&set).spawn().unwrap();
-    let pid = child.id();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while groups(pid).is_empty() {
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no group was made");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let pid = await_group(&mut child);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     lab.nothing_left();
@@ -501,12 +507,7 @@ fn a_point_whose_page_cache_was_dropped_is_run_once_more() {
     set.extend(["stage.fio.memory=\"256MiB\"", "stage.fio.runtime=3.0", "stage.fio.steady=false"]);
     for often in [false, true] {
         let mut child = lab.command(&set).spawn().unwrap();
-        let pid = child.id();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while groups(pid).is_empty() {
-            assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no group was made");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        await_group(&mut child);
         // In the middle of the point, or all the time.
         std::thread::sleep(Duration::from_millis(1500));
         std::fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
@@ -561,12 +562,7 @@ fn the_control_group_of_a_killed_run_is_removed_by_the_next() {
     let mut set = LIMITED.to_vec();
     set.extend(["stage.fio.memory=\"64MiB\"", "stage.fio.runtime=1.0", "stage.fio.steady=false"]);
     let mut child = lab.command(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let pid = child.id();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while groups(pid).is_empty() {
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no group was made");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let pid = await_group(&mut child);
     child.kill().unwrap();
     child.wait().unwrap();
     let (code, stderr) = lab.run(&set);

@@ -9,6 +9,8 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
+use crate::quantity::{as_f64, to_u64};
+
 /// An option is dropped when the chance to show the least gain that matters, if it had that gain, is below this.
 const LEAST_POWER: f64 = 0.1;
 
@@ -59,10 +61,9 @@ fn both_above(first: f64, second: f64, correlation: f64) -> f64 {
     let rest = (1.0 - correlation * correlation).sqrt();
     let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
     let at = |x: f64| density(x) * below((correlation * x - second) / rest);
-    let steps =
-        (1..).find(|n| f64::from(*n) * rest.clamp(LEAST_SPREAD, 0.5) >= 4.0 * (8.0 - first)).unwrap_or(1);
-    let step = (8.0 - first) / f64::from(steps);
-    let inner: f64 = (1..steps).map(|n| at(first + step * f64::from(n))).sum();
+    let steps = to_u64((4.0 * (8.0 - first) / rest.clamp(LEAST_SPREAD, 0.5)).ceil()).max(1);
+    let step = (8.0 - first) / as_f64(steps);
+    let inner: f64 = (1..steps).map(|n| at(first + step * as_f64(n))).sum();
     step * (inner + at(first).midpoint(at(8.0)))
 }
 
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn all_looks_together_spend_the_level_and_no_more() {
         let mut random = super::super::random::Random::new(5);
-        let mut unit = || (crate::quantity::as_f64(random.next() >> 11) + 0.5) / 9_007_199_254_740_992.0;
+        let mut unit = || (as_f64(random.next() >> 11) + 0.5) / 9_007_199_254_740_992.0;
         for looks in [&[0.25, 0.77, 1.0][..], &[0.5, 1.0], &[0.7, 0.97, 1.0], &[0.98, 1.0]] {
             let limits: Vec<f64> =
                 (1..=looks.len()).map(|known| -quantile(nominal(0.05, &looks[..known]))).collect();

@@ -24,7 +24,7 @@ fsage.charts.answer = {
       named.add(index);
     }));
     const ends = points.flatMap((point) => [point.low ?? point.ratio, point.high ?? point.ratio]);
-    const columns = fsage.narrow() ? 1 : Math.min(panels.length, panels.length === 4 ? 2 : 3);
+    const columns = fsage.columns(panels.length);
     const axis = fsage.ratios(ends, (Math.min(innerWidth, 1500) - (fsage.narrow() ? 190 : 460)) / columns);
     // On a phone a long title takes two lines, and begins above the names of the measures.
     const title = (panel) => {

@@ -44,9 +44,12 @@ fsage.layout = (more) => {
 // Nothing on the page contacts a server: plotly.js 4 has a button for it, on unless told otherwise.
 fsage.config = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
+// How many of n panels stand side by side.
+fsage.columns = (n) => fsage.narrow() ? 1 : Math.min(n, n === 4 ? 2 : 3);
+
 // Positions of n panels in a grid with shared axes: returns axis definitions and titles.
 fsage.grid = (n, xAxis, yAxis, titles) => {
-  const columns = fsage.narrow() ? 1 : Math.min(n, n === 4 ? 2 : 3);
+  const columns = fsage.columns(n);
   const rows = Math.ceil(n / columns);
   const layout = { annotations: [] };
   const gapX = 0.035, gapY = rows > 1 ? 0.16 / rows + 0.04 : 0;

@@ -16,8 +16,7 @@ fsage.device = {
   },
   // Titles of panels side by side, in lines that fit above their panels.
   titles(panels) {
-    const columns = fsage.narrow() ? 1 : Math.min(panels.length, panels.length === 4 ? 2 : 3);
-    const most = (Math.min(innerWidth, 1500) - (fsage.narrow() ? 120 : 460)) / columns / 7.6;
+    const most = (Math.min(innerWidth, 1500) - (fsage.narrow() ? 120 : 460)) / fsage.columns(panels.length) / 7.6;
     return panels.map((title) => {
       const lines = [];
       for (const part of title.split(", ")) {
