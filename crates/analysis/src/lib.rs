@@ -4,6 +4,7 @@
 
 pub mod compare;
 pub mod device_fit;
+mod dice;
 pub mod export;
 pub mod geometry;
 pub mod power_cycle;

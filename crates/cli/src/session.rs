@@ -38,7 +38,7 @@ pub fn ask_interruptible<C: Call>(
     let mut session: Session = Target::local()?;
     let control = session.control();
     let patience = if writes_at_end { Patience::Twice } else { Patience::Once };
-    let reply = with_signals(control, patience, terminal, || session.call_with(call, incoming))?;
+    let reply = with_signals(control, patience, terminal, |_| session.call_with(call, incoming))?;
     Ok(reply?)
 }
 
@@ -50,6 +50,18 @@ pub fn interruptible<T>(
     control: Control,
     terminal: &Terminal,
     work: impl FnOnce() -> T,
+) -> Result<T, Problem> {
+    with_signals(control, Patience::Once, terminal, |_| work())
+}
+
+/// The same for work of several requests: between two of them `control` has nothing to act on, so `work` asks whether a stop was asked.
+///
+/// # Errors
+/// Signals cannot be listened to.
+pub fn interruptible_calls<T>(
+    control: Control,
+    terminal: &Terminal,
+    work: impl FnOnce(&AtomicBool) -> T,
 ) -> Result<T, Problem> {
     with_signals(control, Patience::Once, terminal, work)
 }
@@ -67,12 +79,12 @@ fn with_signals<T>(
     control: Control,
     patience: Patience,
     terminal: &Terminal,
-    work: impl FnOnce() -> T,
+    work: impl FnOnce(&AtomicBool) -> T,
 ) -> Result<T, Problem> {
     let flags = Flags::install(&Signal::ALL)
         .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot listen to signals").because(&error))?;
     let watch = Watch::start(flags, control, patience, *terminal);
-    let done = work();
+    let done = work(&watch.stopped);
     drop(watch);
     Ok(done)
 }
@@ -81,15 +93,18 @@ fn with_signals<T>(
 #[derive(Debug)]
 struct Watch {
     over: Arc<AtomicBool>,
+    /// A stop was asked.
+    stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
     fn start(flags: Flags, control: Control, patience: Patience, terminal: Terminal) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&over);
-        let thread = std::thread::spawn(move || watch(flags, &control, patience, terminal, &seen));
-        Self { over, thread: Some(thread) }
+        let (over, stopped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let seen = (Arc::clone(&over), Arc::clone(&stopped));
+        let thread =
+            std::thread::spawn(move || watch(flags, &control, patience, terminal, (&seen.0, &seen.1)));
+        Self { over, stopped, thread: Some(thread) }
     }
 }
 
@@ -102,7 +117,13 @@ impl Drop for Watch {
     }
 }
 
-fn watch(flags: Flags, control: &Control, patience: Patience, terminal: Terminal, over: &AtomicBool) {
+fn watch(
+    flags: Flags,
+    control: &Control,
+    patience: Patience,
+    terminal: Terminal,
+    (over, stopped): (&AtomicBool, &AtomicBool),
+) {
     let mut asked = 0;
     while !over.load(Ordering::Acquire) {
         for (signal, code) in [(Signal::Interrupt, 130), (Signal::Terminate, 143)] {
@@ -110,6 +131,7 @@ fn watch(flags: Flags, control: &Control, patience: Patience, terminal: Terminal
                 continue;
             }
             asked += 1;
+            stopped.store(true, Ordering::Release);
             match (asked, patience) {
                 (1, Patience::Once) => {
                     terminal.note("stopping; signal again to give up");

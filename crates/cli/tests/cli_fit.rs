@@ -1,4 +1,4 @@
-//! `fsage device fit` on modelled drives with delayed replies, and what it refuses.
+//! `fsage device fit` on modelled drives with delayed replies and in model time, with writes where they are allowed, and what it refuses.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
@@ -165,4 +165,39 @@ fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
         disks.json(&["device", "fit", &device, "-o", "new.toml", "--class", "ssd", "--preset", "ssd"]);
     assert!(worst(&report, "ssd", &["read_ns", "channel_bytes_per_s"]) <= 0.1);
     assert!(disks.path("new.toml").exists());
+}
+
+#[test]
+fn writes_are_fitted_where_the_device_may_be_erased() {
+    const UUID: &str = "0b6a6f2e-6c0c-4d1e-8f5e-3f6f2a6c9d10";
+    let Some((_alone, disks)) = alone() else { return };
+    let medium = "emmc,capacity_bytes=2147483648,condition=filled,map_cache_bytes=0,program_ns=600000,write_cache_bytes=2097152";
+    let device = up(&disks, "card", "2GiB", medium, "model");
+    let made = std::process::Command::new("mkfs.ext4")
+        .args(["-q", "-E", "nodiscard", "-U", UUID, &device])
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let before = disks.writes("card");
+    let fit = ["device", "fit", &device, "-o", "mine.toml", "--class", "card", "--preset", "emmc"];
+    let erase = format!("{device}={UUID}");
+    for (words, said) in [
+        (&["--writes"][..], "does not allow it to be erased"),
+        (&["--writes", "--erase", &device], "kernel name"),
+        (&["--writes=1MiB", "--erase", &erase], "1MiB of long sequences of writes are not between 256MiB"),
+        (&["--writes=5GiB", "--erase", &erase], "is too small for these writes"),
+        (&["--erase", &erase], "--writes"),
+    ] {
+        let output = disks.output(&[&fit, words].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(said), "{words:?}: {error}");
+        assert!(disks.writes("card") <= before && !disks.path("mine.toml").exists(), "{words:?}");
+    }
+    let report = disks.json(&[&fit[..], &["--writes=256MiB", "--erase", &erase]].concat());
+    assert!(worst(&report, medium, &["program_ns", "write_cache_bytes"]) <= 0.1);
+    assert!(report["written_bytes"].as_u64().unwrap() > 256 << 20);
+    let text = std::fs::read_to_string(disks.path("mine.toml")).unwrap();
+    assert!(text.contains("reads and writes") && text.contains("flushes = \"programmed\""), "{text}");
+    up(&disks, "again", "2GiB", "mine.toml", "model");
+    assert_eq!(disks.output(&["clean"]).stdout, b"nothing to clean\n");
 }

@@ -1,4 +1,5 @@
-//! `fsage device probe`: on a modelled card with delayed replies, on one in model time, on a loop device, on saved output.
+//! `fsage device probe`: on a modelled card with delayed replies, on one in model time, on a loop device, on saved output; writes
+//! only to what the command line names and identifies.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
@@ -73,7 +74,58 @@ fn saved_output_is_judged_by_the_rules_alone() {
     let report = disks.json(&["device", "probe", "--from", file.to_str().unwrap()]);
     assert_eq!(report["no_answer"]["reason"], "too-few");
     assert_eq!(report["rules"][1]["boundaries_bytes"], serde_json::json!([16384, 4_194_304]));
+    let page = disks.output(&["device", "probe", "--from", file.to_str().unwrap(), "-o", "page.html"]);
+    assert!(page.status.success(), "{page:?}");
+    let html = std::fs::read_to_string(disks.path("page.html")).unwrap();
+    let alignments = report["rows"].as_array().unwrap().len();
+    assert_eq!(html.matches("<circle").count(), alignments);
+    assert!(html.contains("no answer: ") && html.contains("three segments"), "{html}");
+    let unwritten =
+        disks.output(&["device", "probe", "--from", file.to_str().unwrap(), "-o", "no/such/page.html"]);
+    assert!(unwritten.status.code() == Some(4) && !unwritten.stdout.is_empty(), "{unwritten:?}");
     let output = disks.output(&["device", "probe", "--from", "/etc/passwd"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && said.contains("no line of `flashbench -a`"), "{said}");
+}
+
+/// Every byte of a file system that is there is kept until the command line gives it up by its identifier.
+#[test]
+fn units_are_written_in_turn_where_the_card_may_be_erased() {
+    const UUID: &str = "5a1d3c1e-7a43-4b0e-9c57-0d5c4b1f2a77";
+    let Some(disks) = Disks::new() else { return };
+    let medium = "sd,open_units=3,order=any";
+    let device = disks
+        .up("card", &["--size", "512MiB", "--medium", medium, "--time", "model", "--block-bytes", "512"]);
+    let made = std::process::Command::new("mkfs.ext4")
+        .args(["-q", "-E", "nodiscard", "-U", UUID, &device])
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let probe = ["device", "probe", device.as_str(), "--triples", "30", "--open-units"];
+    let refused = |words: &[&str], said: &str| {
+        let before = disks.writes("card");
+        let output = disks.output(&[&probe, words].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() != Some(0) && error.contains(said), "{words:?}: {error}");
+        assert!(disks.writes("card") <= before, "{words:?}");
+    };
+    refused(&[], "does not allow it to be erased");
+    refused(&["--erase", &device], "kernel name");
+    refused(&["--erase", &format!("{device}=12345678-0000-0000-0000-000000000000")], "identifies neither");
+    let erase = format!("{device}={UUID}");
+    refused(&["--erase", &erase, "--unit-size", "3KiB"], "units of 3KiB are no allocation units");
+    refused(&["--erase", &erase, "--most-units", "65"], "65");
+    let report = disks.json(&[&probe[..], &["--erase", &erase, "--most-units", "6"]].concat());
+    let open = &report["open_units"];
+    for order in ["linear", "random"] {
+        assert_eq!(
+            (&open["answers"][order]["answer"], &open["answers"][order]["units"]),
+            (&"units".into(), &3.into()),
+            "{open}"
+        );
+    }
+    assert!(open["written_bytes"].as_u64().unwrap() > 0 && open["unit_bytes"] == 4 << 20, "{open}");
+    // The file system is gone for good: the next test needs no word for it, but for the device.
+    refused(&["--erase", &erase], "identifies neither");
+    assert_eq!(disks.output(&["clean"]).stdout, b"nothing to clean\n");
 }

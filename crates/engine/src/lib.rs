@@ -32,6 +32,7 @@ pub mod settle;
 #[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 pub mod timed_read;
+pub mod timed_write;
 pub mod trace;
 pub mod tree;
 pub mod verify;

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use fsage_model::timed_read::{ReadRun, ReadSpec, ReadTimes, Readable, RunTimes, TimedRead};
+use fsage_model::timed_read::{BlockRange, ReadRun, ReadSpec, ReadTimes, Readable, RunTimes};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::OFlags;
 
@@ -62,7 +62,8 @@ pub fn time(
     Ok(times)
 }
 
-fn clock(opened: &Opened) -> Result<Clock, HostError> {
+/// The clock that a device's times are taken from.
+pub(crate) fn clock(opened: &Opened) -> Result<Clock, HostError> {
     VirtualDisk::of_device(&opened.path)
         .map_or(Ok(Clock::Host), |disk| Clock::of(&disk))
         .map_err(|error| HostError::Senseless { what: format!("{}: {error}", opened.path.display()) })
@@ -88,7 +89,7 @@ impl Reader<'_> {
         self.control.is_asked() && !self.control.wait(&|| false)
     }
 
-    fn read(&self, buffer: &mut AlignedBuffer, read: TimedRead) -> Result<(u64, u64), HostError> {
+    fn read(&self, buffer: &mut AlignedBuffer, read: BlockRange) -> Result<(u64, u64), HostError> {
         let length = usize::try_from(read.length_bytes).unwrap_or(usize::MAX).min(buffer.len());
         let asked_ns = self.now_ns();
         self.opened
@@ -98,7 +99,7 @@ impl Reader<'_> {
         Ok((asked_ns, self.now_ns()))
     }
 
-    fn serial(&self, reads: &[TimedRead], progress: &mut dyn FnMut(u64)) -> Result<RunTimes, HostError> {
+    fn serial(&self, reads: &[BlockRange], progress: &mut dyn FnMut(u64)) -> Result<RunTimes, HostError> {
         let mut buffer = AlignedBuffer::new(largest(reads));
         let mut times = RunTimes::default();
         for (done, read) in (1..).zip(reads) {
@@ -158,7 +159,7 @@ impl Reader<'_> {
     }
 }
 
-fn largest(reads: &[TimedRead]) -> usize {
+fn largest(reads: &[BlockRange]) -> usize {
     reads.iter().map(|read| usize::try_from(read.length_bytes).unwrap_or(0)).max().unwrap_or(0)
 }
 
@@ -183,7 +184,7 @@ mod tests {
         let Some(file) = file(1 << 20) else { return };
         let readable = hints(file.path()).unwrap();
         assert!(readable.is_file && !readable.is_virtual && readable.hints.size_bytes == 1 << 20);
-        let reads: Vec<TimedRead> = (0..64).map(|n| TimedRead::new(n * 8192, 4096)).collect();
+        let reads: Vec<BlockRange> = (0..64).map(|n| BlockRange::new(n * 8192, 4096)).collect();
         let run = |depth| ReadRun { depth, reads: reads.clone() };
         let spec = ReadSpec { runs: vec![run(1), run(4), run(1)] };
         let mut seen = Vec::new();
@@ -204,7 +205,7 @@ mod tests {
         assert!(matches!(hints(Path::new("/dev/null")), Err(HostError::Senseless { .. })));
         assert!(hints(Path::new("/")).is_err());
         let Some(file) = file(1 << 16) else { return };
-        let spec = |offset| ReadSpec { runs: vec![ReadRun::serial(vec![TimedRead::new(offset, 4096)])] };
+        let spec = |offset| ReadSpec { runs: vec![ReadRun::serial(vec![BlockRange::new(offset, 4096)])] };
         let refused = time(file.path(), &spec(1 << 16), &Control::new(), &mut |_, _| {});
         assert!(matches!(refused, Err(HostError::Senseless { .. })), "{refused:?}");
         let stopped = Control::new();

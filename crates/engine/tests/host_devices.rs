@@ -11,7 +11,11 @@ use std::time::Duration;
 
 use fsage_engine::host::held::{HeldDevices, await_free};
 use fsage_engine::host::{HostError, block, cache, loopback, mount, setting, tool};
-use fsage_model::protocol::{Failure, FailureKind};
+use fsage_engine::load::Control;
+use fsage_engine::timed_write;
+use fsage_model::protocol::{DeviceIdentity, Failure, FailureKind};
+use fsage_model::timed_read::BlockRange;
+use fsage_model::timed_write::{WriteRun, WriteSpec};
 
 const SIZE: u64 = 48 << 20;
 /// How long a device has to be quiet.
@@ -338,4 +342,48 @@ fn a_device_at_rest_has_what_was_written_to_it() {
     // Nothing is left to write.
     assert!(fsage_engine::settle::settle(&disk.device, Some(&point), QUIET).unwrap().quiet);
     assert!(written().0 <= after.0 + (64 << 10), "{after:?} {:?}", written());
+}
+
+#[test]
+fn writes_are_timed_on_a_held_device_that_nobody_uses() {
+    let Some(disk) = Disk::new() else { return };
+    let point = disk.mount_ext4();
+    let held = HeldDevices::default();
+    let spec = WriteSpec {
+        runs: vec![WriteRun { rest_ns: 1_000_000, writes: vec![BlockRange::new(8 << 20, 65536); 3] }],
+        seed: 1,
+        clear_ends: true,
+    };
+    let time = |held: &HeldDevices| {
+        held.used::<_, HostError>(&disk.device, |identity| {
+            timed_write::time(&disk.device, identity, &spec, &Control::new(), &mut |_, _| {})
+        })
+    };
+    let bytes = || std::fs::read(disk.file()).unwrap();
+    assert!(matches!(time(&held), Err(HostError::NotHeld { .. })));
+    let identity = block::facts(&disk.device).unwrap().identity;
+    held.hold(&disk.device, &identity).unwrap();
+    assert!(matches!(time(&held), Err(HostError::Claimed { .. })), "it is mounted");
+    mount::unmount(&point).unwrap();
+    let before = bytes();
+    let other = DeviceIdentity { size_bytes: identity.size_bytes + 1, ..identity };
+    let control = Control::new();
+    let replaced = timed_write::time(&disk.device, &other, &spec, &control, &mut |_, _| {});
+    assert!(matches!(replaced, Err(HostError::Replaced { .. })), "{replaced:?}");
+    assert!(bytes() == before, "nothing was written so far");
+    let times = time(&held).unwrap();
+    assert_eq!((times.written_bytes, times.runs.len()), (3 * 65536, 1));
+    let run = &times.runs[0];
+    assert!(
+        run.times.asked_ns.windows(2).all(|pair| pair[0] < pair[1]) && run.times.asked_ns[0] >= 1_000_000
+    );
+    assert!(run.flushed_ns >= *run.times.answered_ns.last().unwrap());
+    let after = bytes();
+    let zeros = |range: std::ops::Range<usize>| after[range].iter().all(|byte| *byte == 0);
+    assert!(zeros(0..4 << 20) && zeros(after.len() - (1 << 20)..after.len()), "both ends are cleared");
+    let place = 8 << 20..(8 << 20) + 65536;
+    let written = &after[place.clone()];
+    assert!(written != &before[place] && written[..4096] != written[4096..8192]);
+    assert_eq!(block::facts(&disk.device).unwrap().signature, "");
+    held.let_go(&disk.device);
 }

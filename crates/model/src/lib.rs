@@ -47,6 +47,7 @@ pub mod size;
 pub mod steady_state;
 pub mod study;
 pub mod timed_read;
+pub mod timed_write;
 pub mod verify;
 pub mod warning;
 pub mod wear;

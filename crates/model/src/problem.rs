@@ -76,6 +76,14 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// What and why, in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let all: Vec<&str> =
+            std::iter::once(self.message.as_str()).chain(self.causes.iter().map(String::as_str)).collect();
+        all.join(": ")
+    }
+
     /// A problem without a cause.
     #[must_use]
     pub fn new(exit_code: u8, message: impl Into<String>) -> Self {

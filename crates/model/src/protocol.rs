@@ -41,8 +41,9 @@ use crate::warning::Warning;
 /// what a log of requests has of self-describing blocks; 9 databases that a power cut is to hit;
 /// 10 what a load for power cuts begins with is a reply; 11 wear counters of devices, settling a device, reads that are
 /// timed one by one; 12 from how many bytes on fio may end steady, how long a device is quiet, serial numbers of wear;
-/// 13 what layers are between drives and a file system, the lead of delayed replies, fio in a control group.
-pub const PROTOCOL_VERSION: u32 = 13;
+/// 13 what layers are between drives and a file system, the lead of delayed replies, fio in a control group; 14 writes that
+/// are timed one by one.
+pub const PROTOCOL_VERSION: u32 = 14;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;

@@ -14,20 +14,20 @@ pub const MOST_DEPTH: u32 = 256;
 /// Most reads of one request, so that its reply fits into a frame.
 pub const MOST_READS: usize = 1_000_000;
 
-/// Most bytes of one read.
-pub const MOST_READ_BYTES: u32 = 16 << 20;
+/// Most bytes of one request.
+pub const MOST_BYTES: u32 = 16 << 20;
 
-/// One read.
+/// What one request reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TimedRead {
+pub struct BlockRange {
     /// First byte on the device; a multiple of the sector.
     pub offset_bytes: u64,
     /// Bytes; a multiple of the sector.
     pub length_bytes: u32,
 }
 
-impl TimedRead {
-    /// A read of `length_bytes` from `offset_bytes` on.
+impl BlockRange {
+    /// `length_bytes` from `offset_bytes` on.
     #[must_use]
     pub const fn new(offset_bytes: u64, length_bytes: u32) -> Self {
         Self { offset_bytes, length_bytes }
@@ -38,6 +38,16 @@ impl TimedRead {
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(u64::from(self.length_bytes))
     }
+
+    /// Whether a device of that size has it, in whole sectors, and one request can be of so much.
+    #[must_use]
+    pub fn fits(&self, size_bytes: u64, sector_bytes: u32) -> bool {
+        let sector = sector_bytes.max(1);
+        self.end_bytes() <= size_bytes
+            && (1..=MOST_BYTES).contains(&self.length_bytes)
+            && self.length_bytes.is_multiple_of(sector)
+            && self.offset_bytes.is_multiple_of(u64::from(sector))
+    }
 }
 
 /// Reads that follow one another.
@@ -46,13 +56,13 @@ pub struct ReadRun {
     /// How many are under way at a time.
     pub depth: u32,
     /// In the order in which they are asked for.
-    pub reads: Vec<TimedRead>,
+    pub reads: Vec<BlockRange>,
 }
 
 impl ReadRun {
     /// Reads one after the other.
     #[must_use]
-    pub const fn serial(reads: Vec<TimedRead>) -> Self {
+    pub const fn serial(reads: Vec<BlockRange>) -> Self {
         Self { depth: 1, reads }
     }
 }
@@ -157,20 +167,12 @@ impl ReadSpec {
         if reads > MOST_READS {
             return Err(ReadSpecError::Many { reads });
         }
-        let sector = sector_bytes.max(1);
         for run in &self.runs {
             if !(1..=MOST_DEPTH).contains(&run.depth) {
                 return Err(ReadSpecError::Depth { depth: run.depth });
             }
-            let fits = |read: &&TimedRead| {
-                let TimedRead { offset_bytes, length_bytes } = **read;
-                read.end_bytes() <= size_bytes
-                    && (1..=MOST_READ_BYTES).contains(&length_bytes)
-                    && length_bytes.is_multiple_of(sector)
-                    && offset_bytes.is_multiple_of(u64::from(sector))
-            };
-            if let Some(&TimedRead { offset_bytes, length_bytes }) = run.reads.iter().find(|read| !fits(read))
-            {
+            let misfit = run.reads.iter().find(|read| !read.fits(size_bytes, sector_bytes));
+            if let Some(&BlockRange { offset_bytes, length_bytes }) = misfit {
                 return Err(ReadSpecError::Read { offset_bytes, length_bytes, size_bytes, sector_bytes });
             }
         }
@@ -185,7 +187,7 @@ mod tests {
     #[test]
     fn what_a_device_does_not_have_is_refused() {
         let spec = |depth, offset, length| ReadSpec {
-            runs: vec![ReadRun { depth, reads: vec![TimedRead::new(offset, length)] }],
+            runs: vec![ReadRun { depth, reads: vec![BlockRange::new(offset, length)] }],
         };
         assert_eq!(spec(1, 4096, 4096).check(8192, 4096), Ok(()));
         for (wrong, said) in [

@@ -2,11 +2,11 @@
 //!
 //! [`plan`] says which reads are timed, [`hdd`] and [`ssd`] turn their times into parameters, each with a 95 % interval, and
 //! [`held_out`] compares the model with reads that were not used. Parts: `seek` (the seek curve), `track` (tracks and places),
-//! `queue` (parallel reads), `resample` (intervals), `dice` (random choices).
+//! `queue` (parallel reads), `resample` (intervals).
 //!
-//! What reads cannot show (everything about writes, and what each module names) is left as the preset has it, and said to be.
+//! What reads cannot show (everything about writes, and what each module names) is left as the preset has it, and said to be, or
+//! measured by [`writes`] where the device may be erased.
 
-mod dice;
 pub mod hdd;
 pub mod held_out;
 pub mod plan;
@@ -15,6 +15,7 @@ mod resample;
 pub mod seek;
 pub mod ssd;
 pub mod track;
+pub mod writes;
 
 use fsage_model::medium::{MediumError, MediumSpec};
 use fsage_model::number::percent;
@@ -115,6 +116,19 @@ impl Fit {
             .map(|parameter| parameter.value.as_str())
     }
 
+    /// The same as a number.
+    fn number(&self, key: &str) -> Option<u64> {
+        self.value(key)?.parse().ok()
+    }
+
+    /// Takes a parameter in, for one of the same key if there is one.
+    fn put(&mut self, parameter: Parameter) {
+        match self.parameters.iter_mut().find(|known| known.key == parameter.key) {
+            Some(known) => *known = parameter,
+            None => self.parameters.push(parameter),
+        }
+    }
+
     /// The medium: the preset of that name with these parameters.
     ///
     /// # Errors
@@ -150,6 +164,25 @@ pub enum FitError {
         /// Most.
         most: u32,
     },
+    /// Too little room for what is to be written.
+    #[error("{} is too small for these writes: at least {} are needed", Bytes(*.size_bytes), Bytes(*.least_bytes))]
+    Room {
+        /// The device.
+        size_bytes: u64,
+        /// What is needed.
+        least_bytes: u64,
+    },
+    /// Too little or too much to write.
+    #[error(
+        "{} of long sequences of writes are not between {} and {}",
+        Bytes(*.bytes),
+        Bytes(*writes::BYTES.start()),
+        Bytes(*writes::BYTES.end())
+    )]
+    Written {
+        /// What was asked for.
+        bytes: u64,
+    },
     /// The times contradict each other too much.
     #[error("the times vary too much: {what} by {}, at most {} is accepted", percent(*.spread), percent(*.most))]
     Noise {
@@ -181,7 +214,7 @@ pub enum FitError {
 impl Explain for FitError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Small { .. } | Self::Reads { .. } => EXIT_USAGE,
+            Self::Small { .. } | Self::Reads { .. } | Self::Room { .. } | Self::Written { .. } => EXIT_USAGE,
             Self::Noise { .. } | Self::Unlike { .. } | Self::Runs { .. } => EXIT_FAILED,
         }
     }
@@ -190,6 +223,8 @@ impl Explain for FitError {
         let hint = match self {
             Self::Small { .. } => "fit a larger device, best the whole disk",
             Self::Reads { .. } => "give a number in this range with `--reads`",
+            Self::Room { .. } => "write less, such as `--writes=256MiB`, or fit a larger device",
+            Self::Written { .. } => "give a size in this range, such as `--writes=1GiB`",
             Self::Noise { .. } => "stop whatever else uses the device or the processors, then try again",
             Self::Unlike { .. } => "give the class of the device with `--class`",
             Self::Runs { .. } => "fsage and fsage-agent must be of the same version",

@@ -2,10 +2,10 @@
 //! them alike, and places are random.
 
 use fsage_model::quantity::{as_f64, to_u64};
-use fsage_model::timed_read::{ReadRun, ReadSpec, ReadTimes, RunTimes, TimedRead};
+use fsage_model::timed_read::{BlockRange, ReadRun, ReadSpec, ReadTimes, RunTimes};
 
 use super::FitError;
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// Fewest and most random reads that are asked for.
 pub const READS: std::ops::RangeInclusive<u32> = 100..=20_000;
@@ -110,8 +110,13 @@ impl Subject {
         SMALL.max(self.sector_bytes)
     }
 
+    /// Random choices of a plan.
+    pub(super) fn dice(&self, salt: u64) -> Dice {
+        Dice::new(self.seed ^ salt)
+    }
+
     fn maker(&self, salt: u64) -> Maker {
-        Maker { subject: *self, dice: Dice::new(self.seed ^ salt), runs: Vec::new() }
+        Maker { subject: *self, dice: self.dice(salt), runs: Vec::new() }
     }
 }
 
@@ -150,7 +155,7 @@ pub struct Timed<'a> {
     /// What it was for.
     pub kind: Kind,
     /// The reads.
-    pub reads: &'a [TimedRead],
+    pub reads: &'a [BlockRange],
     /// As many.
     pub times: &'a RunTimes,
 }
@@ -182,7 +187,7 @@ struct Maker {
 }
 
 impl Maker {
-    fn push(&mut self, kind: Kind, depth: u32, reads: Vec<TimedRead>) {
+    fn push(&mut self, kind: Kind, depth: u32, reads: Vec<BlockRange>) {
         self.runs.push(Planned { kind, run: ReadRun { depth, reads } });
     }
 
@@ -192,16 +197,16 @@ impl Maker {
         self.dice.place(0, last, u64::from(align))
     }
 
-    fn random(&mut self, length: u32) -> TimedRead {
-        TimedRead::new(self.place(u64::from(length), length), length)
+    fn random(&mut self, length: u32) -> BlockRange {
+        BlockRange::new(self.place(u64::from(length), length), length)
     }
 
-    fn sequence(start: u64, length: u32, many: u64) -> Vec<TimedRead> {
-        (0..many).map(|n| TimedRead::new(start + n * u64::from(length), length)).collect()
+    fn sequence(start: u64, length: u32, many: u64) -> Vec<BlockRange> {
+        (0..many).map(|n| BlockRange::new(start + n * u64::from(length), length)).collect()
     }
 
     /// The reads in pieces of some 30, each a run, so that they lie between the others.
-    fn pieces(&mut self, kind: Kind, reads: &[TimedRead]) {
+    fn pieces(&mut self, kind: Kind, reads: &[BlockRange]) {
         for piece in reads.chunks(30) {
             self.push(kind, 1, piece.to_vec());
         }
@@ -237,7 +242,7 @@ impl Maker {
                 self.dice.place(from, from + end, small)
             };
             at = at.min(size - small) / small * small;
-            reads.push(TimedRead::new(at, self.subject.small()));
+            reads.push(BlockRange::new(at, self.subject.small()));
         }
         self.pieces(Kind::Seek, &reads);
     }
@@ -270,7 +275,7 @@ pub fn hdd(subject: Subject) -> Result<Plan, FitError> {
     let (size, small) = (subject.size_bytes, u64::from(subject.small()));
     for _ in 0..4 {
         let from = maker.dice.place(size / 100, size / 20, small);
-        let reads = (0..12).map(|n| TimedRead::new(from - n * small, subject.small())).collect();
+        let reads = (0..12).map(|n| BlockRange::new(from - n * small, subject.small())).collect();
         maker.push(Kind::Backward, 1, reads);
     }
     let (zones, piece) = (12, u64::from(PIECE));
@@ -287,14 +292,14 @@ pub fn hdd(subject: Subject) -> Result<Plan, FitError> {
             let bytes = 1_u64 << power;
             let start = maker.place(bytes + piece, PIECE);
             let mut reads = Maker::sequence(start, LARGE, bytes / u64::from(LARGE));
-            reads.push(TimedRead::new(start, subject.small()));
+            reads.push(BlockRange::new(start, subject.small()));
             maker.push(Kind::Behind { bytes }, 1, reads);
         }
     }
     for power in 1..=5 {
         for _ in 0..3 {
             let count = 1_u32 << power;
-            let mut reads: Vec<TimedRead> = (0..count).map(|_| maker.random(subject.small())).collect();
+            let mut reads: Vec<BlockRange> = (0..count).map(|_| maker.random(subject.small())).collect();
             reads.push(reads[0]);
             maker.push(Kind::Places { count }, 1, reads);
         }
@@ -312,11 +317,11 @@ pub fn hdd(subject: Subject) -> Result<Plan, FitError> {
 pub fn ssd(subject: Subject) -> Result<Plan, FitError> {
     subject.check(LEAST_SSD_BYTES)?;
     let mut maker = subject.maker(0x0073_7364);
-    let reads: Vec<TimedRead> = (0..subject.reads / 2).map(|_| maker.random(subject.small())).collect();
+    let reads: Vec<BlockRange> = (0..subject.reads / 2).map(|_| maker.random(subject.small())).collect();
     maker.pieces(Kind::Random { depth: 1 }, &reads);
     maker.again(subject.reads / 16, PAGE.max(subject.sector_bytes));
     let page = PAGE.max(subject.sector_bytes);
-    let reads: Vec<TimedRead> = (0..subject.reads / 4).map(|_| maker.random(page)).collect();
+    let reads: Vec<BlockRange> = (0..subject.reads / 4).map(|_| maker.random(page)).collect();
     maker.pieces(Kind::Page, &reads);
     let depths: &[u32] = if subject.depths { &[1, 8] } else { &[1] };
     for depth in depths {
@@ -340,10 +345,10 @@ pub fn held_out(subject: Subject) -> Result<Plan, FitError> {
     subject.check(LEAST_SSD_BYTES)?;
     let mut maker = subject.maker(0x6865_6c64);
     let (size, small) = (subject.size_bytes, u64::from(subject.small()));
-    let mut reads: Vec<TimedRead> = Vec::new();
+    let mut reads: Vec<BlockRange> = Vec::new();
     for _ in 0..(subject.reads / 4).max(50) {
         let length = subject.small() << maker.dice.below(6);
-        let last = reads.last().map_or(0, TimedRead::end_bytes);
+        let last = reads.last().map_or(0, BlockRange::end_bytes);
         let most = size - u64::from(length);
         let draw = maker.dice.unit();
         let offset = if draw < 0.7 {
@@ -354,7 +359,7 @@ pub fn held_out(subject: Subject) -> Result<Plan, FitError> {
         } else {
             last.min(most) / small * small
         };
-        reads.push(TimedRead::new(offset, length));
+        reads.push(BlockRange::new(offset, length));
     }
     maker.push(Kind::HeldOut, 1, reads);
     Ok(maker.finish())

@@ -13,7 +13,7 @@ use fsage_model::quantity::as_f64;
 use serde::Serialize;
 
 use super::DepthRate;
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// Reads that are simulated, after as many readers as there are have asked once.
 const SIMULATED: u32 = 800;

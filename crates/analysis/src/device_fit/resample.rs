@@ -1,7 +1,7 @@
 //! Intervals by resampling: the percentile bootstrap (Efron 1979), from a fixed seed, so that the same times give the same
 //! interval. Known error: of 10 samples its coverage is some 90 % in place of 95 %.
 
-use super::dice::Dice;
+use crate::dice::Dice;
 use crate::stats::quantile::quantile;
 
 /// Resamples.

@@ -183,8 +183,8 @@ fn solve(samples: &[Sample], row: impl Fn(f64) -> [f64; 3], chosen: [bool; 3]) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::dice::Dice;
     use super::*;
+    use crate::dice::Dice;
 
     const TURN: f64 = 8.33e6;
 

@@ -253,7 +253,10 @@ fn parallelism(parallel: Option<&Parallel>, preset: &Parameters, least: u64, tri
             Parameter::assumed("dies_per_channel", preset.dies_per_channel, how),
         ];
     };
-    let dies = u64::from(parallel.drive.dies.max(1));
+    // Where the controller is the limit, many numbers of dies fit as well: the preset's is one that the flash of such drives has.
+    let own = preset.channels * preset.dies_per_channel;
+    let fits = u64::from(parallel.dies.0)..=u64::from(parallel.dies.1);
+    let dies = if fits.contains(&own) { own } else { u64::from(parallel.drive.dies.max(1)) };
     let mut channels = preset.channels.max(least).min(dies).clamp(1, 64);
     while !dies.is_multiple_of(channels) || dies / channels > 64 {
         channels = if dies / channels > 64 { channels + 1 } else { channels - 1 };
@@ -261,8 +264,9 @@ fn parallelism(parallel: Option<&Parallel>, preset: &Parameters, least: u64, tri
     let each = dies / channels;
     let limits =
         (f64::from(parallel.dies.0) / as_f64(channels), f64::from(parallel.dies.1) / as_f64(channels));
-    let how =
-        format!("{dies} dies by random reads over depths, on the preset's channels as far as that goes");
+    let how = format!(
+        "{dies} dies by random reads over depths, the preset's number if that fits, on its channels as far as that goes"
+    );
     vec![
         Parameter::assumed(
             "channels",

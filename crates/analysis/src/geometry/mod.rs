@@ -2,10 +2,13 @@
 //!
 //! [`boundary`] is our judgement, which needs many boundaries of each alignment and says "no answer" otherwise.
 //! [`rules`] are the published ones, which take one number of each alignment and always answer. [`flashbench`] reads that
-//! tool's output.
+//! tool's output. [`open`] finds how many units can be written in turn, [`page`] draws
+//! both.
 
 pub mod boundary;
 pub mod flashbench;
+pub mod open;
+pub mod page;
 mod rank;
 pub mod rules;
 mod step;

@@ -1,6 +1,7 @@
 //! Whether one sample lies above another, whatever their shape: the rank sum of the permutation distribution (Mann
 //! & Whitney 1947, "On a test of whether one of two random variables is stochastically larger than the other", Ann.
-//! Math. Statist. 18), normal with corrections for ties and continuity, which is close from ten values each on.
+//! Math. Statist. 18), normal with corrections for ties and continuity, which is close from ten values each on; of
+//! eight each that lie wholly apart it gives 5e-4 for 8e-5.
 
 use statrs::function::erf::erfc;
 

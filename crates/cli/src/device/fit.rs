@@ -6,19 +6,23 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use fsage_analysis::device_fit::held_out::{HeldOut, Priced, errors};
 use fsage_analysis::device_fit::plan::{self, Plan, Subject};
+use fsage_analysis::device_fit::writes::{self, WritePlan};
 use fsage_analysis::device_fit::{Fit, FitError, hdd, ssd};
 use fsage_disk::media::Resolve as _;
 use fsage_disk::price::serial_reads;
+use fsage_engine::host::signature::{HEAD_BYTES, TAIL_BYTES};
 use fsage_lab::target::Incoming;
+use fsage_lab::volume::Volume;
 use fsage_model::medium::{MediumError, MediumSpec, Parameters};
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain as _, Problem};
 use fsage_model::protocol::call;
 use fsage_model::quantity::as_f64;
+use fsage_model::size::Bytes;
 use fsage_model::timed_read::{ReadTimes, Readable};
 use fsage_sys::new_file::{NewFile, Readers};
 use serde::Serialize;
 
-use super::{fitted, unreadable};
+use super::{erased, fitted, unreadable};
 use crate::progress::Progress;
 use crate::report::unwritten;
 use crate::session;
@@ -30,11 +34,13 @@ use crate::terminal::Terminal;
 Times reads that bypass the page cache (sequential by place, random by distance and queue depth, repeated from the drive's
 buffer), in random order, and fits the model of the device's class: hard disk, or SSD and card. Parameters that reads do not
 show, such as everything about writes, are the preset's; the file states where each parameter comes from. Then other reads are
-timed and compared with the model. Nothing is written to the device. See docs/fit.md.
+timed and compared with the model. Nothing is written to the device, except with --writes: everything on DEVICE is lost then.
+See docs/fit.md.
 
 Examples:
   sudo fsage device fit /dev/sda -o sda.toml
   sudo fsage device fit /dev/mmcblk0 -o card.toml --preset sd-a2
+  sudo fsage device fit /dev/disk/by-id/mmc-… -o card.toml --writes --erase /dev/disk/by-id/mmc-…
   sudo fsage disk up mine --size 8GiB --medium sda.toml")]
 pub struct FitArgs {
     /// Block device, preferably a whole disk, or a file without holes
@@ -55,6 +61,13 @@ pub struct FitArgs {
     /// Random seed of places and order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Then also time writes, SIZE of them in long sequences; needs --erase [default: 1GiB]
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "1GiB")]
+    pub writes: Option<Bytes>,
+    /// Allow the contents of DEVICE to be erased; PATH repeats DEVICE, and `PATH=UUID` also allows erasing
+    /// the file system or partition table of that UUID on it
+    #[arg(long, value_name = "PATH[=UUID]", requires = "writes")]
+    pub erase: Vec<String>,
 }
 
 /// Classes of devices.
@@ -84,6 +97,10 @@ pub(super) struct FitReport {
     pub seed: u64,
     /// Bytes that were read.
     pub read_bytes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+    /// Whether the model has what writes showed.
+    pub is_of_writes: bool,
     /// The fitted model.
     #[serde(flatten)]
     pub fit: Fit,
@@ -97,6 +114,8 @@ pub(super) struct FitReport {
 
 /// Does it.
 pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    // What may not be erased is known before anything is read.
+    let volume = args.writes.map(|_| erased::volume(&args.device, &args.erase)).transpose()?;
     let file = output(&args.output)?;
     let hints = session::ask(call::ReadableHints { path: args.device.clone() });
     let readable = hints.map_err(|problem| unreadable(&args.device, problem))?;
@@ -116,15 +135,20 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     for note in fitted::cautions(&readable) {
         terminal.warn(note);
     }
+    let writes = write_plan(args, &subject).map_err(refused)?;
     let times = time(&args.device, &plan, "timing reads", terminal)?;
-    let fit = estimate(&subject, &plan, &times, &preset).map_err(refused)?;
-    let medium = medium(&fit, &preset, &subject).map_err(|error| {
-        Problem::new(EXIT_FAILED, format!("no device model fits the read times of {}", args.device.display()))
-            .because(&error)
-            .hint("try again with more `--reads`, or another `--preset`")
-    })?;
+    let mut fit = estimate(&subject, &plan, &times, &preset).map_err(refused)?;
+    let medium = model(&fit, &preset, &subject, &args.device)?;
     let held_times = time(&args.device, &held_out, "timing other reads", terminal)?;
     let held_out = compare(&medium, &subject, &held_out, &held_times)?;
+    // Last: what is written may make later reads slower.
+    let written = match (&volume, &writes) {
+        (Some(volume), Some(writes)) => {
+            Some(refine(&mut fit, volume, args, (&subject, writes), &preset, terminal)?)
+        }
+        _ => None,
+    };
+    let medium = model(&fit, &preset, &subject, &args.device)?;
     let report = FitReport {
         device: args.device.clone(),
         readable,
@@ -132,6 +156,8 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
         preset: preset.preset().name,
         seed: args.seed,
         read_bytes: times.read_bytes + held_times.read_bytes,
+        written_bytes: written.map_or(0, |written| written.bytes),
+        is_of_writes: written.is_some_and(|written| written.is_used),
         fit,
         held_out,
         medium: medium.to_string(),
@@ -238,11 +264,67 @@ fn estimate(subject: &Subject, plan: &Plan, times: &ReadTimes, preset: &MediumSp
     }
 }
 
+/// Which writes are timed, if any: nothing where the safety rules look for somebody's data.
+fn write_plan(args: &FitArgs, subject: &Subject) -> Result<Option<WritePlan>, FitError> {
+    let Some(Bytes(bytes)) = args.writes else { return Ok(None) };
+    if !writes::BYTES.contains(&bytes) {
+        return Err(FitError::Written { bytes });
+    }
+    writes::plan(*subject, bytes, (HEAD_BYTES as u64, TAIL_BYTES as u64)).map(Some)
+}
+
+/// Writes that were timed.
+#[derive(Debug, Clone, Copy)]
+struct TimedWrites {
+    bytes: u64,
+    /// They are in the model.
+    is_used: bool,
+}
+
+/// Times the writes and adds to the fit what they show, if there is a model with that: what the reads showed is not lost.
+fn refine(
+    fit: &mut Fit,
+    volume: &Volume,
+    args: &FitArgs,
+    (subject, plan): (&Subject, &WritePlan),
+    preset: &MediumSpec,
+    terminal: &Terminal,
+) -> Result<TimedWrites, Problem> {
+    let parameters = preset.resolved()?;
+    let is_flash = matches!(parameters, Parameters::Ssd(_));
+    let (times, bytes) = erased::held(volume, (&args.device, args.seed), terminal, |writer| {
+        if is_flash && !writer.discard() {
+            fit.notes.push(
+                "the device discards nothing: what it held may have been collected beside the writes, which makes its drain slower"
+                    .to_owned(),
+            );
+        }
+        Ok((writer.time(plan.runs())?, writer.written_bytes))
+    })?;
+    let mut refined = fit.clone();
+    let why_not = match writes::refine(&mut refined, subject, plan, &times, &parameters) {
+        Err(error) => Some(error.to_string()),
+        Ok(()) => model(&refined, preset, subject, &args.device).err().map(|problem| problem.line()),
+    };
+    match &why_not {
+        Some(why) => fit.notes.push(format!("what writes show is not used: {why}")),
+        None => *fit = refined,
+    }
+    Ok(TimedWrites { bytes, is_used: why_not.is_none() })
+}
+
 /// The medium, of which there is a model that holds the device.
-fn medium(fit: &Fit, preset: &MediumSpec, subject: &Subject) -> Result<MediumSpec, MediumError> {
-    let medium = fit.medium(preset.preset().name)?;
-    medium.resolve(subject.size_bytes)?;
-    Ok(medium)
+fn model(fit: &Fit, preset: &MediumSpec, subject: &Subject, device: &Path) -> Result<MediumSpec, Problem> {
+    let medium = || -> Result<MediumSpec, MediumError> {
+        let medium = fit.medium(preset.preset().name)?;
+        medium.resolve(subject.size_bytes)?;
+        Ok(medium)
+    };
+    medium().map_err(|error| {
+        Problem::new(EXIT_FAILED, format!("no device model fits the times of {}", device.display()))
+            .because(&error)
+            .hint("try again with more `--reads`, or another `--preset`")
+    })
 }
 
 fn compare(

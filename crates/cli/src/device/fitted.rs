@@ -75,10 +75,11 @@ fn head(report: &FitReport) -> Vec<String> {
     };
     let mut lines = vec![
         format!(
-            "Device model of {}, a {class} of {}, fitted by `fsage device fit` {} to the times of its reads (seed {}).",
+            "Device model of {}, a {class} of {}, fitted by `fsage device fit` {} to the times of its {} (seed {}).",
             report.device.display(),
             Bytes(report.readable.hints.size_bytes),
             env!("CARGO_PKG_VERSION"),
+            if report.is_of_writes { "reads and writes" } else { "reads" },
             report.seed
         ),
         "Measured values have a 95 % interval. Times include what the host takes for a read.".to_owned(),
@@ -155,6 +156,10 @@ pub(super) fn words(report: &FitReport, terminal: &Terminal) -> String {
         let _ = writeln!(words, "{line}");
     }
     let read = bytes(fsage_model::quantity::as_f64(report.read_bytes));
-    let _ = writeln!(words, "{read} read, nothing written to the device\n{}", report.output.display());
+    let written = match report.written_bytes {
+        0 => "nothing".to_owned(),
+        written => bytes(fsage_model::quantity::as_f64(written)),
+    };
+    let _ = writeln!(words, "{read} read, {written} written to the device\n{}", report.output.display());
     words
 }

@@ -1,7 +1,9 @@
 //! `fsage device`: what a drive is, found out from outside.
 
+mod erased;
 mod fit;
 mod fitted;
+mod open_units;
 mod probe;
 
 use std::path::Path;
@@ -17,9 +19,9 @@ pub use probe::ProbeArgs;
 /// What to do with devices.
 #[derive(Debug, Subcommand)]
 pub enum DeviceCommand {
-    /// Measure at which alignments reads cost more: flash pages and erase blocks; changes nothing (needs root)
+    /// Measure at which alignments reads cost more: flash pages and erase blocks; changes nothing unless --open-units is given (needs root)
     Probe(ProbeArgs),
-    /// Fit a device model to the read times of a drive and write it as a medium file; the drive is only read (needs root)
+    /// Fit a device model to the read times of a drive and write it as a medium file; the drive is only read unless --writes is given (needs root)
     Fit(FitArgs),
 }
 

@@ -1,4 +1,4 @@
-//! `fsage device probe`: the geometry of a flash device, from the times of reads.
+//! `fsage device probe`: the geometry of a flash device, from the times of reads, and on request of writes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_analysis::geometry::boundary::Boundary;
 use fsage_analysis::geometry::rules::{self, RuleAnswer};
-use fsage_analysis::geometry::{Geometry, NoAnswer, Row, flashbench, judge, rows};
-use fsage_model::geometry::{BoundarySpec, DeviceHints};
-use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
+use fsage_analysis::geometry::{Geometry, NoAnswer, Row, flashbench, judge, page, rows};
+use fsage_model::geometry::{BoundarySpec, BoundaryTimes, DeviceHints};
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::protocol::call;
 use fsage_model::size::Bytes;
 use serde::Serialize;
 
-use super::unreadable;
+use super::open_units::{self, OpenReport};
+use super::{erased, unreadable};
 use crate::progress::Progress;
+use crate::report::save;
 use crate::session;
 use crate::terminal::Terminal;
 use crate::text;
@@ -25,10 +27,11 @@ use fsage_lab::target::Incoming;
 #[command(after_help = "\
 Reads two blocks before, across and after boundaries of every power of two, in random order and at random places, bypassing
 the page cache, and reports at which alignments crossing costs more, or \"no answer\" and why. The published rules are shown
-for comparison. Nothing is written. See docs/probe.md.
+for comparison. Nothing is written, except with --open-units: everything on DEVICE is lost then. See docs/probe.md.
 
 Examples:
   sudo fsage device probe /dev/mmcblk0
+  sudo fsage device probe /dev/disk/by-id/mmc-… --open-units --erase /dev/disk/by-id/mmc-…
   fsage device probe --from flashbench.txt")]
 pub struct ProbeArgs {
     /// Block device: a disk, a card or a partition
@@ -46,6 +49,28 @@ pub struct ProbeArgs {
     /// Random seed of places and order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Then write to several allocation units in turn, and report how many keep their speed; needs --erase
+    #[arg(long, conflicts_with = "from")]
+    pub open_units: bool,
+    /// Size of an allocation unit [default: the largest alignment that is found, or what the card reports]
+    #[arg(long, value_name = "SIZE", requires = "open_units")]
+    pub unit_size: Option<Bytes>,
+    /// Most units that are written in turn
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u32).range(2..=64),
+        requires = "open_units"
+    )]
+    pub most_units: u32,
+    /// Allow the contents of DEVICE to be erased; PATH repeats DEVICE, and `PATH=UUID` also allows erasing
+    /// the file system or partition table of that UUID on it
+    #[arg(long, value_name = "PATH[=UUID]", requires = "open_units")]
+    pub erase: Vec<String>,
+    /// Also write what was measured as one HTML file
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// What `fsage device probe --json` prints.
@@ -71,6 +96,8 @@ struct ProbeReport {
     rules: Vec<RuleAnswer>,
     /// What the kernel says; null for saved output.
     kernel: Option<DeviceHints>,
+    /// Units that can be written in turn; null where that was not asked.
+    open_units: Option<OpenReport>,
 }
 
 /// One alignment.
@@ -103,7 +130,7 @@ struct Answer {
 
 /// Does it.
 pub(super) fn run(args: &ProbeArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let report = match (&args.device, &args.from) {
+    let (report, rows) = match (&args.device, &args.from) {
         (Some(device), _) => measured(device, args, terminal)?,
         (None, Some(file)) => saved(file)?,
         (None, None) => {
@@ -113,12 +140,43 @@ pub(super) fn run(args: &ProbeArgs, terminal: &Terminal) -> Result<u8, Problem> 
     if terminal.json {
         terminal.json(&report)?;
     } else {
-        terminal.result(&words(&report, terminal))?;
+        terminal.result(&words(&report, |name| terminal.bold(name)))?;
     }
-    Ok(EXIT_OK)
+    // What was measured is shown in any case.
+    if let Some(path) = &args.output {
+        save("page", path, page(&report, &rows).as_bytes())?;
+    }
+    let untested = report.open_units.as_ref().is_some_and(|open| open.answers.is_none());
+    Ok(if untested { EXIT_FAILED } else { EXIT_OK })
 }
 
-fn measured(device: &Path, args: &ProbeArgs, terminal: &Terminal) -> Result<ProbeReport, Problem> {
+/// The page, with the same words as the terminal.
+fn page(report: &ProbeReport, rows: &[Row]) -> String {
+    let geometry = report
+        .answer
+        .as_ref()
+        .map(|answer| Geometry { boundaries: answer.boundaries.clone(), agreeing: answer.agreeing });
+    page::page(&page::Content {
+        name: &name(report),
+        rows,
+        geometry: geometry.as_ref(),
+        words: &words(report, |text| text.to_owned()),
+        rules: &report.rules,
+        open: report.open_units.as_ref().and_then(|open| open.answers.as_ref()),
+    })
+}
+
+/// The device, or the file.
+fn name(report: &ProbeReport) -> String {
+    let subject = report.device.as_ref().or(report.from.as_ref());
+    subject.map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+type Measured = (ProbeReport, Vec<Row>);
+
+fn measured(device: &Path, args: &ProbeArgs, terminal: &Terminal) -> Result<Measured, Problem> {
+    // What may not be erased is known before anything is read.
+    let volume = args.open_units.then(|| erased::volume(device, &args.erase)).transpose()?;
     let hints = session::ask(call::DeviceHints { device: device.to_path_buf() })
         .map_err(|problem| unreadable(device, problem))?;
     // What does not fit is no block either.
@@ -129,6 +187,28 @@ fn measured(device: &Path, args: &ProbeArgs, terminal: &Terminal) -> Result<Prob
                 .because(&error)
                 .hint(error.hint())
         })?;
+    if args.open_units {
+        // A size that no unit has is known before anything is read, too.
+        open_units::units(&hints, None, args)?;
+    }
+    let times = boundaries(device, &spec, terminal)?;
+    let rows = rows(&times);
+    let mut report = ProbeReport {
+        device: Some(device.to_path_buf()),
+        block_bytes: Some(spec.block_bytes),
+        seed: Some(spec.seed),
+        read_bytes: times.read_bytes,
+        ..report(&rows, Some(hints.clone()))
+    };
+    if let Some(volume) = &volume {
+        let found = report.answer.as_ref().and_then(|answer| answer.unit_bytes);
+        let found = (device, &hints, found.or(hints.preferred_erase_bytes));
+        report.open_units = Some(open_units::after_reads(found, volume, args, terminal));
+    }
+    Ok((report, rows))
+}
+
+fn boundaries(device: &Path, spec: &BoundarySpec, terminal: &Terminal) -> Result<BoundaryTimes, Problem> {
     let mut progress = Progress::new(terminal);
     if terminal.live {
         progress.stage(&format!("probing {}", device.display()));
@@ -140,25 +220,17 @@ fn measured(device: &Path, args: &ProbeArgs, terminal: &Terminal) -> Result<Prob
         }
     });
     progress.finish();
-    let times = times?;
-    let report = report(&rows(&times), Some(hints));
-    Ok(ProbeReport {
-        device: Some(device.to_path_buf()),
-        block_bytes: Some(spec.block_bytes),
-        seed: Some(spec.seed),
-        read_bytes: times.read_bytes,
-        ..report
-    })
+    times
 }
 
-fn saved(file: &Path) -> Result<ProbeReport, Problem> {
+fn saved(file: &Path) -> Result<Measured, Problem> {
     let failed = || format!("cannot read {}", file.display());
     let text = fsage_sys::input::read_text(file, flashbench::MOST_BYTES)
         .map_err(|error| Problem::new(EXIT_USAGE, failed()).because(&error))?;
     let mut found = flashbench::parse(&text)
         .map_err(|error| Problem::new(EXIT_USAGE, failed()).because(&error).hint(error.hint()))?;
     found.sort_by_key(|row| row.align_bytes);
-    Ok(ProbeReport { from: Some(file.to_path_buf()), ..report(&found, None) })
+    Ok((ProbeReport { from: Some(file.to_path_buf()), ..report(&found, None) }, found))
 }
 
 fn report(rows: &[Row], kernel: Option<DeviceHints>) -> ProbeReport {
@@ -184,6 +256,7 @@ fn report(rows: &[Row], kernel: Option<DeviceHints>) -> ProbeReport {
         no_answer,
         rules: rules::all(&values),
         kernel,
+        open_units: None,
     }
 }
 
@@ -195,10 +268,8 @@ fn answer(geometry: Geometry, kernel: Option<&DeviceHints>) -> Answer {
     Answer { boundaries, agreeing, page_bytes, unit_bytes, erase_block_bytes }
 }
 
-fn words(report: &ProbeReport, terminal: &Terminal) -> String {
-    let subject = report.device.as_ref().or(report.from.as_ref());
-    let name = subject.map(|path| path.display().to_string()).unwrap_or_default();
-    let mut words = format!("{}\n\n", terminal.bold(&name));
+fn words(report: &ProbeReport, heading: impl Fn(&str) -> String) -> String {
+    let mut words = format!("{}\n\n", heading(&name(report)));
     let micro = |ns: f64| format!("{:.1} µs", ns / 1000.0);
     let mut table = vec![["alignment", "boundaries", "read", "more across"].map(str::to_owned).to_vec()];
     table.extend(report.rows.iter().map(|row| {
@@ -230,6 +301,9 @@ fn words(report: &ProbeReport, terminal: &Terminal) -> String {
     if let Some(kernel) = &report.kernel {
         words.push_str("\nThe kernel says:\n");
         words.push_str(&text::table(&kernel_rows(kernel), 2));
+    }
+    if let Some(open) = &report.open_units {
+        words.push_str(&open_units::words(open));
     }
     words
 }

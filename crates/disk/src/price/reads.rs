@@ -7,7 +7,7 @@
 //! The drive has been filled once before: flash that was never written is not read at all.
 
 use fsage_model::medium::{MediumError, MediumSpec, Parameters};
-use fsage_model::timed_read::TimedRead;
+use fsage_model::timed_read::BlockRange;
 
 use crate::media::{Model, Partition, Resolve as _};
 use crate::request::{Operation, Request};
@@ -31,7 +31,7 @@ pub struct PricedRead {
 pub fn serial_reads(
     spec: &MediumSpec,
     size_bytes: u64,
-    reads: &[TimedRead],
+    reads: &[BlockRange],
 ) -> Result<Vec<PricedRead>, MediumError> {
     let parameters = spec.resolved()?;
     let filled = match parameters {
@@ -83,12 +83,12 @@ fn waited_ns(model: &Partition) -> u64 {
 mod tests {
     use super::*;
 
-    fn random(seed: u64, size_bytes: u64, many: u64) -> Vec<TimedRead> {
+    fn random(seed: u64, size_bytes: u64, many: u64) -> Vec<BlockRange> {
         let place = |n: u64| {
             let mixed = (n + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (mixed ^ mixed >> 29) % (size_bytes / 4096) * 4096
         };
-        (0..many).map(|n| TimedRead::new(place(n), 4096)).collect()
+        (0..many).map(|n| BlockRange::new(place(n), 4096)).collect()
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
         assert!(priced.iter().any(|read| read.taken_ns != read.expected_ns));
         // Within a turn: the mean over its moments is in its middle.
         assert!(priced.iter().all(|read| read.taken_ns.abs_diff(read.expected_ns) <= 8_400_000));
-        let sequence: Vec<TimedRead> = (0..20).map(|n| TimedRead::new(n << 20, 1 << 20)).collect();
+        let sequence: Vec<BlockRange> = (0..20).map(|n| BlockRange::new(n << 20, 1 << 20)).collect();
         let priced = serial_reads(&spec, size, &sequence).unwrap();
         assert!(priced.iter().skip(1).all(|read| read.taken_ns == read.expected_ns), "{priced:?}");
     }

@@ -16,7 +16,7 @@ use crate::host::{
     processor, setting, split, tool,
 };
 use crate::load::LoadSink as _;
-use crate::{settle, timed_read, wear};
+use crate::{settle, timed_read, timed_write, wear};
 
 handlers! { task:
     Hello { protocol } => hello(protocol);
@@ -94,23 +94,31 @@ handlers! { task:
         task.agent.held.used::<_, HostError>(&device, |_| settle::settle(&device, directory.as_deref(), quiet))?
     };
     ReadBoundaries { device, spec } => {
-        let mut progress = reads(task);
+        let mut progress = requests(task, "reads");
         task.agent.with_control(|control| geometry::read_boundaries(&device, &spec, control, &mut progress))?
     };
     ReadableHints { path } => timed_read::hints(&path)?;
     TimeReads { path, spec } => {
-        let mut progress = reads(task);
+        let mut progress = requests(task, "reads");
         task.agent.with_control(|control| timed_read::time(&path, &spec, control, &mut progress))?
+    };
+    TimeWrites { device, spec } => {
+        let mut progress = requests(task, "writes");
+        task.agent.with_control(|control| {
+            task.agent.held.used::<_, HostError>(&device, |identity| {
+                timed_write::time(&device, identity, &spec, control, &mut progress)
+            })
+        })?
     };
     DeviceBytes { directory } => Device::under(&directory).as_ref().and_then(Device::bytes);
 }
 
-/// Tells how many of all reads are done.
-fn reads(task: &Task<'_>) -> impl FnMut(u64, u64) {
+/// Tells how many of all requests are done.
+fn requests(task: &Task<'_>, unit: &'static str) -> impl FnMut(u64, u64) {
     let (mut sink, started) = (EventSink::of(task), Instant::now());
     move |done, all| {
         let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        sink.progress(done, elapsed_ns, Some(share(done, all)), "reads");
+        sink.progress(done, elapsed_ns, Some(share(done, all)), unit);
     }
 }
 

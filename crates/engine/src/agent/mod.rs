@@ -139,6 +139,7 @@ const fn is_load(request: &Request) -> bool {
             | Request::Measure(_)
             | Request::ReadBoundaries(_)
             | Request::TimeReads(_)
+            | Request::TimeWrites(_)
             | Request::RunFio(_)
             | Request::Copy(_)
             | Request::Free(_)

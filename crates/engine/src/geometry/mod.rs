@@ -14,9 +14,9 @@ use fsage_model::geometry::{Alignment, BoundarySpec, BoundaryTimes, DeviceHints,
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::OFlags;
 
-use crate::disk::{Clock, VirtualDisk};
 use crate::host::HostError;
 use crate::load::Control;
+use crate::timed_read;
 
 pub(crate) use opened::Opened;
 pub use plan::{Reading, Side, plan};
@@ -57,8 +57,7 @@ pub fn read_boundaries(
         let path = opened.path.display();
         return Err(senseless(format!("{path} has too few boundaries of a requested alignment")));
     }
-    let clock = VirtualDisk::of_device(&opened.path).map_or(Ok(Clock::Host), |disk| Clock::of(&disk));
-    let clock = clock.map_err(|error| senseless(format!("{}: {error}", opened.path.display())))?;
+    let clock = timed_read::clock(&opened)?;
     let readings = plan(spec, hints.start_bytes, hints.size_bytes);
     let started = Instant::now();
     let mut alignments = empty(spec);

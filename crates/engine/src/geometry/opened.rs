@@ -1,6 +1,7 @@
-//! A device that is open for reading alone: everything is asked of its descriptor.
+//! A device that is open past the page cache: everything is asked of its descriptor.
 
 use std::fs::{File, Metadata};
+use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ const FILE_SECTOR_BYTES: u32 = 4096;
 /// Unit of a file's blocks (`stat(2)`).
 const BLOCK_BYTES: u64 = 512;
 
-/// A block device, or where allowed a file, that is open for reading alone.
+/// A block device, or where allowed a file to be read, that is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub path: PathBuf,
@@ -37,11 +38,33 @@ impl Opened {
         Ok(opened)
     }
 
+    /// Opens a block device for writing, past the page cache, so that nobody mounts or claims it meanwhile.
+    ///
+    /// # Errors
+    /// Somebody does ([`HostError::Claimed`]); it is no block device, or cannot be opened.
+    pub fn to_write(device: &Path) -> Result<Self, HostError> {
+        let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::EXCL;
+        let opened = Self::with(device, flags).map_err(|error| match error {
+            HostError::File { source, .. } if source.kind() == ErrorKind::ResourceBusy => {
+                HostError::Claimed { device: device.to_owned() }
+            }
+            error => error,
+        })?;
+        if opened.is_file {
+            return Err(opened.senseless("is not a block device"));
+        }
+        Ok(opened)
+    }
+
     /// Opens a block device, or a file that has all of its blocks: holes are not read from any device.
     pub fn any(path: &Path, flags: OFlags) -> Result<Self, HostError> {
+        Self::with(path, OFlags::RDONLY | flags)
+    }
+
+    fn with(path: &Path, flags: OFlags) -> Result<Self, HostError> {
         let path = path.canonicalize().map_err(HostError::file("find device", path))?;
         // Not blocking: a name may be that of a pipe.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | flags;
+        let flags = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | flags;
         let opened = rustix::fs::open(&path, flags, Mode::empty());
         let file = File::from(opened.map_err(|errno| HostError::file("open", &path)(errno.into()))?);
         let metadata: Metadata = file.metadata().map_err(HostError::file("inspect", &path))?;

@@ -28,10 +28,15 @@ use fsage_model::protocol::{BackingFile, DeviceIdentity};
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file::check_owner;
 use fsage_sys::open_folders::OpenFolders;
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use super::mount::BUSY_WAIT;
 use super::{HostError, block, companion, loopback, mount};
+
+/// How long somebody else may keep a device locked, and how often that is looked at.
+const UDEV_WAIT: Duration = Duration::from_secs(10);
+const UDEV_PAUSE: Duration = Duration::from_millis(50);
 
 /// What the agent holds, and what it mounted from it.
 #[derive(Debug, Default)]
@@ -510,6 +515,21 @@ fn open(device: &Path) -> Result<(PathBuf, File, DeviceIdentity), HostError> {
     let opened = File::open(&path).map_err(HostError::file("open", &path))?;
     let identity = block::identity(&opened, &path)?;
     Ok((path, opened, identity))
+}
+
+/// Locks a device, as udev asks of who changes what is on it: it does not look at it while this descriptor is open.
+///
+/// # Errors
+/// Somebody else keeps it locked for 10 s, or it cannot be locked.
+pub(crate) fn quiet_udev(device: &File, path: &Path) -> Result<(), HostError> {
+    let since = Instant::now();
+    while let Err(errno) = rustix::fs::flock(device, FlockOperation::NonBlockingLockExclusive) {
+        if errno != Errno::WOULDBLOCK || since.elapsed() > UDEV_WAIT {
+            return Err(HostError::file("lock", path)(errno.into()));
+        }
+        std::thread::sleep(UDEV_PAUSE);
+    }
+    Ok(())
 }
 
 /// Refuses a device that is not what it was.

@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsage_model::protocol::{BlockFacts, DeviceIdentity, DiskPartition, SplitDisk};
-use rustix::fs::FlockOperation;
 
 use super::gpt::{self, Entry, Extent, Table};
 use super::identifier::guid;
@@ -110,14 +109,7 @@ impl Disk {
         let opened = fsage_sys::block::open_exclusive(&path);
         let file = File::from(opened.map_err(HostError::kernel(format!("have {} alone", path.display())))?);
         held::same(&path, identity, &block::identity(&file, &path)?)?;
-        // As udev asks of who changes a partition table: it does not look while this is held.
-        let since = Instant::now();
-        while let Err(errno) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if errno != rustix::io::Errno::WOULDBLOCK || since.elapsed() > PATIENCE {
-                return Err(HostError::file("lock", &path)(errno.into()));
-            }
-            std::thread::sleep(PAUSE);
-        }
+        held::quiet_udev(&file, &path)?;
         let partitions = gpt::partitions_on(&file, facts.size_bytes, facts.sector_bytes)
             .map_err(HostError::file("read", &path))?;
         if partitions > 0 {

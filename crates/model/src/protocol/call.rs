@@ -178,6 +178,8 @@ calls! {
     ReadableHints { path: PathBuf } -> crate::timed_read::Readable;
     /// Time reads of a block device or a file, with `Event::Progress`. Nothing is written. `Stop` ends it with a failure.
     TimeReads { path: PathBuf, spec: crate::timed_read::ReadSpec } -> crate::timed_read::ReadTimes;
+    /// Time writes to a block device that is held, with `Event::Progress`. What it has is lost. `Stop` ends it with a failure.
+    TimeWrites { device: PathBuf, spec: crate::timed_write::WriteSpec } -> crate::timed_write::WriteTimes;
     /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the
     /// agent attaches are held without it. Only what is held is mounted, written an image to, or has the
     /// settings of its queue changed, and it is compared with what it was before each time.

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A source of random numbers; the same seed gives the same numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Dice(Xoshiro256PlusPlus);
+pub(crate) struct Dice(Xoshiro256PlusPlus);
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
