@@ -76,6 +76,7 @@ test-full: test
 	@$(MAKE) --no-print-directory build
 	$(SUDO) scripts/sweep
 	$(SUDO) scripts/fio-plot
+	$(SUDO) scripts/tmt-run
 	$(SUDO) scripts/kill-storm 1000
 	$(SUDO) scripts/target-storm
 	$(SUDO) scripts/mutate 10000
