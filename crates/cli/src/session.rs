@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fsage_model::problem::{EXIT_INTERNAL, Problem};
 use fsage_model::protocol::Call;
-use fsage_sys::signal::{Flags, Signal};
+use fsage_sys::signal::{Flags, Signal, is_pending};
 
 use super::terminal::Terminal;
 use fsage_lab::target::{Control, Incoming, Session, Target};
@@ -38,7 +38,7 @@ pub fn ask_interruptible<C: Call>(
     let mut session: Session = Target::local()?;
     let control = session.control();
     let patience = if writes_at_end { Patience::Twice } else { Patience::Once };
-    let reply = with_signals(control, patience, terminal, |_| session.call_with(call, incoming))?;
+    let reply = with_signals(control, patience, terminal, || session.call_with(call, incoming))?;
     Ok(reply?)
 }
 
@@ -51,19 +51,17 @@ pub fn interruptible<T>(
     terminal: &Terminal,
     work: impl FnOnce() -> T,
 ) -> Result<T, Problem> {
-    with_signals(control, Patience::Once, terminal, |_| work())
+    with_signals(control, Patience::Once, terminal, work)
 }
 
-/// The same for work of several requests: between two of them `control` has nothing to act on, so `work` asks whether a stop was asked.
-///
-/// # Errors
-/// Signals cannot be listened to.
-pub fn interruptible_calls<T>(
-    control: Control,
-    terminal: &Terminal,
-    work: impl FnOnce(&AtomicBool) -> T,
-) -> Result<T, Problem> {
-    with_signals(control, Patience::Once, terminal, work)
+/// A stop was asked of this process, whether or not anything was under way that could act on it.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Whether SIGINT or SIGTERM came since the first request that listens to them: between two requests a [`Control`] has nothing to act on,
+/// so that who goes on to another one asks.
+#[must_use]
+pub fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Acquire) || [Signal::Interrupt, Signal::Terminate].into_iter().any(is_pending)
 }
 
 /// How many signals are answered by asking before one ends the program.
@@ -79,12 +77,12 @@ fn with_signals<T>(
     control: Control,
     patience: Patience,
     terminal: &Terminal,
-    work: impl FnOnce(&AtomicBool) -> T,
+    work: impl FnOnce() -> T,
 ) -> Result<T, Problem> {
     let flags = Flags::install(&Signal::ALL)
         .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot listen to signals").because(&error))?;
     let watch = Watch::start(flags, control, patience, *terminal);
-    let done = work(&watch.stopped);
+    let done = work();
     drop(watch);
     Ok(done)
 }
@@ -93,18 +91,15 @@ fn with_signals<T>(
 #[derive(Debug)]
 struct Watch {
     over: Arc<AtomicBool>,
-    /// A stop was asked.
-    stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
     fn start(flags: Flags, control: Control, patience: Patience, terminal: Terminal) -> Self {
-        let (over, stopped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let seen = (Arc::clone(&over), Arc::clone(&stopped));
-        let thread =
-            std::thread::spawn(move || watch(flags, &control, patience, terminal, (&seen.0, &seen.1)));
-        Self { over, stopped, thread: Some(thread) }
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let thread = std::thread::spawn(move || watch(flags, &control, patience, terminal, &seen));
+        Self { over, thread: Some(thread) }
     }
 }
 
@@ -117,13 +112,7 @@ impl Drop for Watch {
     }
 }
 
-fn watch(
-    flags: Flags,
-    control: &Control,
-    patience: Patience,
-    terminal: Terminal,
-    (over, stopped): (&AtomicBool, &AtomicBool),
-) {
+fn watch(flags: Flags, control: &Control, patience: Patience, terminal: Terminal, over: &AtomicBool) {
     let mut asked = 0;
     while !over.load(Ordering::Acquire) {
         for (signal, code) in [(Signal::Interrupt, 130), (Signal::Terminate, 143)] {
@@ -131,7 +120,7 @@ fn watch(
                 continue;
             }
             asked += 1;
-            stopped.store(true, Ordering::Release);
+            STOPPED.store(true, Ordering::Release);
             match (asked, patience) {
                 (1, Patience::Once) => {
                     terminal.note("stopping; signal again to give up");

@@ -159,7 +159,7 @@ fn tally_open(runs: u64, deviation: f64, outliers: f64) -> (u64, u64, u64) {
         for (limit, expected) in [(&found.linear, *linear), (&found.random, *random)] {
             match limit {
                 OpenLimit::Units { units, .. } if *units == expected => right += 1,
-                OpenLimit::Unclear { .. } => none += 1,
+                OpenLimit::Unclear { .. } | OpenLimit::Gradual { .. } => none += 1,
                 _ => {
                     println!("seed {seed}, {card}: {found:?}");
                     wrong += 1;

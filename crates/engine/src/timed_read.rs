@@ -26,7 +26,7 @@ pub fn hints(path: &Path) -> Result<Readable, HostError> {
     Opened::any(path, OFlags::empty())?;
     let opened = Opened::any(path, OFlags::DIRECT)?;
     let disk = VirtualDisk::of_device(&opened.path);
-    let keeps_model_time = clock(&opened)?.is_model();
+    let keeps_model_time = opened.clock()?.is_model();
     Ok(Readable {
         hints: opened.hints()?,
         is_file: opened.is_file,
@@ -49,7 +49,7 @@ pub fn time(
     let hints = opened.hints()?;
     spec.check(hints.size_bytes, hints.sector_bytes)
         .map_err(|error| HostError::Senseless { what: format!("{}: {error}", opened.path.display()) })?;
-    let clock = clock(&opened)?;
+    let clock = opened.clock()?;
     let reader = Reader { opened: &opened, start_ns: clock.now_ns(), clock, control };
     let (mut times, mut done) = (ReadTimes::default(), 0);
     let all = u64::try_from(spec.count()).unwrap_or(u64::MAX);
@@ -60,13 +60,6 @@ pub fn time(
         times.read_bytes += run.reads.iter().map(|read| u64::from(read.length_bytes)).sum::<u64>();
     }
     Ok(times)
-}
-
-/// The clock that a device's times are taken from.
-pub(crate) fn clock(opened: &Opened) -> Result<Clock, HostError> {
-    VirtualDisk::of_device(&opened.path)
-        .map_or(Ok(Clock::Host), |disk| Clock::of(&disk))
-        .map_err(|error| HostError::Senseless { what: format!("{}: {error}", opened.path.display()) })
 }
 
 struct Reader<'a> {

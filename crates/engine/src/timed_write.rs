@@ -18,10 +18,12 @@ use crate::geometry::{Opened, Progress};
 use crate::host::signature::{HEAD_BYTES, TAIL_BYTES};
 use crate::host::{HostError, block, held};
 use crate::load::Control;
-use crate::timed_read::clock;
 
 /// Bytes that are cleared at a time.
 const CLEAR_BYTES: usize = 1 << 20;
+
+/// Bytes at both ends that are looked at again: most file systems and tables have their first block in the first.
+const LOOK_BYTES: usize = 128 << 10;
 
 /// Bytes that are never written twice: a drive that looks for repeated data looks at blocks of this size or more.
 const UNLIKE_BYTES: usize = 4096;
@@ -46,13 +48,16 @@ pub fn time(
     spec.check(hints.size_bytes, hints.sector_bytes)
         .map_err(|error| HostError::Senseless { what: format!("{}: {error}", opened.path.display()) })?;
     held::quiet_udev(&opened.file, &opened.path)?;
-    if spec.clear_ends {
-        clear_ends(&opened, hints.size_bytes)?;
-    }
-    let clock = clock(&opened)?;
+    let clock = opened.clock()?;
     let start_ns = clock.now_ns();
     let data = Xoshiro256PlusPlus::seed_from_u64(spec.seed);
     let mut writer = Writer { opened: &opened, clock, start_ns, data, control };
+    writer.go_on()?;
+    if spec.clear_ends {
+        clear_ends(&opened, hints.size_bytes)?;
+    } else {
+        check_ends(&opened, hints.size_bytes)?;
+    }
     let (mut times, mut done) = (WriteTimes::default(), 0);
     let all = u64::try_from(spec.count()).unwrap_or(u64::MAX);
     for run in &spec.runs {
@@ -122,6 +127,23 @@ impl Writer<'_> {
     fn failed(&self) -> impl FnOnce(std::io::Error) -> HostError {
         HostError::file("write", &self.opened.path)
     }
+}
+
+/// Refuses a device at whose ends somebody wrote something since they were cleared: between two requests it can be mounted.
+fn check_ends(opened: &Opened, size_bytes: u64) -> Result<(), HostError> {
+    let mut buffer = AlignedBuffer::new(LOOK_BYTES);
+    let length = buffer.len().min(usize::try_from(size_bytes).unwrap_or(usize::MAX));
+    for at in [0, size_bytes - length as u64] {
+        opened
+            .file
+            .read_exact_at(&mut buffer[..length], at)
+            .map_err(HostError::file("read", &opened.path))?;
+        if buffer[..length].iter().any(|byte| *byte != 0) {
+            let what = "something was written to it since both of its ends were cleared".to_owned();
+            return Err(HostError::Replaced { device: opened.path.clone(), what });
+        }
+    }
+    Ok(())
 }
 
 /// Writes zeros where the safety rules look for somebody's data.

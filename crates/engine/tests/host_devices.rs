@@ -385,5 +385,26 @@ fn writes_are_timed_on_a_held_device_that_nobody_uses() {
     let written = &after[place.clone()];
     assert!(written != &before[place] && written[..4096] != written[4096..8192]);
     assert_eq!(block::facts(&disk.device).unwrap().signature, "");
+    // A later request does not clear its ends again, and refuses it if they are not clear.
+    let later = WriteSpec { clear_ends: false, ..spec.clone() };
+    let time_later = || {
+        held.used::<_, HostError>(&disk.device, |identity| {
+            timed_write::time(&disk.device, identity, &later, &Control::new(), &mut |_, _| {})
+        })
+    };
+    assert!(time_later().is_ok());
+    let device = std::fs::File::options().write(true).open(&disk.device).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&device, b"somebody's", 1080).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    let refused = time_later();
+    assert!(matches!(refused, Err(HostError::Replaced { .. })), "{refused:?}");
+    // An end that is asked before is one before anything is written.
+    let (stopped, before) = (Control::new(), bytes());
+    stopped.stop();
+    let ended = held.used::<_, HostError>(&disk.device, |identity| {
+        timed_write::time(&disk.device, identity, &spec, &stopped, &mut |_, _| {})
+    });
+    assert!(matches!(ended, Err(HostError::Ended { .. })) && bytes() == before, "{ended:?}");
     held.let_go(&disk.device);
 }

@@ -90,6 +90,12 @@ impl Flags {
     }
 }
 
+/// Whether a signal arrived that nobody has taken yet; false where its handler is not in place.
+#[must_use]
+pub fn is_pending(signal: Signal) -> bool {
+    signal.flag().load(Ordering::SeqCst)
+}
+
 /// Whether the process was started to ignore this signal; not where `/proc` does not say.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -111,6 +117,7 @@ mod tests {
         while !flags.is_set(Signal::User1) {
             std::thread::yield_now();
         }
+        assert!(is_pending(Signal::User1));
         assert!(flags.take(Signal::User1));
         assert!(!flags.take(Signal::User1));
         assert!(!flags.is_set(Signal::User2));

@@ -397,8 +397,7 @@ fn disk(fit: &mut Fit, singles: &[&Written<'_>], buffer: Option<&Buffer>, preset
 }
 
 /// Nothing was found.
-const NO_BUFFER: &str =
-    "no sequence of writes becomes slower at one place: write buffer and drain are the preset's";
+const NO_BUFFER: &str = "too few sequences of writes become slower, once and at the same place: write buffer and drain are the preset's";
 
 /// What an average write needs more than an average read is added to all seeks.
 fn write_seeks(fit: &mut Fit, ways: &[f64], seek_ns: f64, read_ns: f64) {
@@ -470,6 +469,13 @@ fn flash(
     let drain_ns = cache.value.parse::<f64>().unwrap_or(0.0) * 1e9 / buffer.rate;
     fit.put(cache);
     fit.put(flushes(buffer, drain_ns, preset));
+    if let Some(cliff) = cliff.filter(|_| preset.slc_permille == 0) {
+        fit.notes.push(format!(
+            "writes became slower for good behind {}, {:.1} MB/s; the preset has no cache of one bit a cell to which that could be put",
+            bytes(cliff.bytes),
+            cliff.rate / 1e6
+        ));
+    }
     if let Some(cliff) = cliff.filter(|_| preset.slc_permille > 0) {
         let slc_ns = dies.program_ns(dies.count, buffer.rate);
         for parameter in after_cliff(subject, cliff, (&dies, slc_ns), preset) {

@@ -3,7 +3,7 @@
 //!
 //! A block is written to each of N units, then the next block to each of them, and so on: in the order of the blocks, and in
 //! random order. While the device can keep all N units open, a block takes as long as in one unit. With one unit more, every
-//! block closes a unit and opens another, which copies what the unit holds elsewhere. The first block of each unit is not counted:
+//! block closes a unit and opens another, which copies the remaining data of the unit. The first block of each unit is not counted:
 //! it pays for what the test before left open. Units are chosen anew for every test.
 //!
 //! 1. N rises until a block takes [`COLLAPSE`] times as long as in one unit, twice in a row: a test may be slow by chance.
@@ -232,6 +232,13 @@ pub enum OpenLimit {
         /// Median ÷ that of one unit.
         ratio: f64,
     },
+    /// No number was slow at once, but many units are slower than one.
+    Gradual {
+        /// How many were tried.
+        tried: u32,
+        /// Median ÷ that of one unit.
+        ratio: f64,
+    },
     /// The times do not say.
     Unclear {
         /// Units with which a block seemed to be fast; 0: one, in order.
@@ -356,7 +363,7 @@ fn judge(
             let bound = |trial, share| quantile(of(trial), share).unwrap_or(f64::NAN);
             return match bound(most, 0.75) / bound(ONE, 0.25) < NO_LIMIT {
                 true => OpenLimit::NoLimit { tried: most_units, ratio },
-                false => OpenLimit::Unclear { below: 1, above: most_units, ratio, p: 1.0 },
+                false => OpenLimit::Gradual { tried: most_units, ratio },
             };
         };
         let (below, above) = sides(order, fast);
@@ -477,6 +484,8 @@ mod tests {
         assert!(matches!(page_mapped.linear, OpenLimit::NoLimit { tried: 8, .. }), "{page_mapped:?}");
         let gradual = found(|trial, count| spread(count) * (1.0 + 0.3 * f64::from(trial.units)));
         assert!(matches!(gradual.linear, OpenLimit::Unclear { .. }), "{gradual:?}");
+        let slower = found(|trial, count| spread(count) * (1.0 + 0.1 * f64::from(trial.units - 1)));
+        assert!(matches!(slower.linear, OpenLimit::Gradual { tried: 8, .. }), "{slower:?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn page(content: &Content<'_>) -> String {
         section {
             h2 { "Cost of reading across boundaries" }
             p.lead {
-                "Each circle is the median cost of crossing a boundary of that alignment, its bar the middle half of the boundaries. A dashed line "
+                "Each circle is the median cost of crossing a boundary of that alignment, a bar the middle half of the boundaries. A dashed line "
                 "marks a boundary of the answer: from this alignment on, crossing costs more. Where there is no line, there is no answer."
             }
             (costs(content))
@@ -161,9 +161,14 @@ fn costs(content: &Content<'_>) -> Markup {
                     @if is_boundary(*align) {
                         line.boundary x1=(at(x(index) - step / 2.0)) x2=(at(x(index) - step / 2.0)) y1=(INNER.1) y2=(INNER.3) {}
                     }
-                    line.bar x1=(at(x(index))) x2=(at(x(index))) y1=(at(y.pixel(*low))) y2=(at(y.pixel(*high))) {}
+                    @if low < high {
+                        line.bar x1=(at(x(index))) x2=(at(x(index))) y1=(at(y.pixel(*low))) y2=(at(y.pixel(*high))) {}
+                    }
                     circle cx=(at(x(index))) cy=(at(y.pixel(*middle))) r="4" {
-                        title { (Bytes(*align)) ": " (time(*middle)) ", half of them between " (time(*low)) " and " (time(*high)) }
+                        title {
+                            (Bytes(*align)) ": " (time(*middle))
+                            @if low < high { ", half of them between " (time(*low)) " and " (time(*high)) }
+                        }
                     }
                     text x=(at(x(index))) y=(INNER.3 + 16.0) text-anchor="middle" { (Bytes(*align)) }
                 }

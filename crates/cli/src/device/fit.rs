@@ -61,7 +61,7 @@ pub struct FitArgs {
     /// Random seed of places and order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Then also time writes, SIZE of them in long sequences; needs --erase [default: 1GiB]
+    /// Then also time writes, SIZE of them (1GiB if not given) in long sequences; needs --erase
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "1GiB")]
     pub writes: Option<Bytes>,
     /// Allow the contents of DEVICE to be erased; PATH repeats DEVICE, and `PATH=UUID` also allows erasing
@@ -138,17 +138,22 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let writes = write_plan(args, &subject).map_err(refused)?;
     let times = time(&args.device, &plan, "timing reads", terminal)?;
     let mut fit = estimate(&subject, &plan, &times, &preset).map_err(refused)?;
-    let medium = model(&fit, &preset, &subject, &args.device)?;
+    model(&fit, &preset, &subject, &args.device)?;
     let held_times = time(&args.device, &held_out, "timing other reads", terminal)?;
-    let held_out = compare(&medium, &subject, &held_out, &held_times)?;
     // Last: what is written may make later reads slower.
-    let written = match (&volume, &writes) {
-        (Some(volume), Some(writes)) => {
-            Some(refine(&mut fit, volume, args, (&subject, writes), &preset, terminal)?)
+    let (mut written, mut failed) = (TimedWrites::default(), None);
+    if let (Some(volume), Some(writes)) = (&volume, &writes) {
+        match refine(&mut fit, volume, args, (&subject, writes), &preset, terminal) {
+            Ok(found) => written = found,
+            Err(problem) => {
+                // What the reads showed is not lost by that.
+                fit.notes.push(format!("writes were not timed: {}", problem.line()));
+                failed = Some(problem);
+            }
         }
-        _ => None,
-    };
+    }
     let medium = model(&fit, &preset, &subject, &args.device)?;
+    let held_out = compare(&medium, &subject, &held_out, &held_times)?;
     let report = FitReport {
         device: args.device.clone(),
         readable,
@@ -156,8 +161,8 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
         preset: preset.preset().name,
         seed: args.seed,
         read_bytes: times.read_bytes + held_times.read_bytes,
-        written_bytes: written.map_or(0, |written| written.bytes),
-        is_of_writes: written.is_some_and(|written| written.is_used),
+        written_bytes: written.bytes,
+        is_of_writes: written.is_used,
         fit,
         held_out,
         medium: medium.to_string(),
@@ -169,7 +174,7 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     } else {
         terminal.result(&fitted::words(&report, terminal))?
     }
-    Ok(EXIT_OK)
+    failed.map_or(Ok(EXIT_OK), Err)
 }
 
 /// The file, begun before anything is measured: what could not be written later is known now.
@@ -274,7 +279,7 @@ fn write_plan(args: &FitArgs, subject: &Subject) -> Result<Option<WritePlan>, Fi
 }
 
 /// Writes that were timed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct TimedWrites {
     bytes: u64,
     /// They are in the model.
@@ -293,9 +298,9 @@ fn refine(
     let parameters = preset.resolved()?;
     let is_flash = matches!(parameters, Parameters::Ssd(_));
     let (times, bytes) = erased::held(volume, (&args.device, args.seed), terminal, |writer| {
-        if is_flash && !writer.discard() {
+        if is_flash && !writer.discard()? {
             fit.notes.push(
-                "the device discards nothing: what it held may have been collected beside the writes, which makes its drain slower"
+                "the device discards nothing: what it held may be garbage-collected during the writes, which makes its drain slower"
                     .to_owned(),
             );
         }

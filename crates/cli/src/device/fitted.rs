@@ -84,6 +84,9 @@ fn head(report: &FitReport) -> Vec<String> {
         ),
         "Measured values have a 95 % interval. Times include what the host takes for a read.".to_owned(),
     ];
+    if report.is_of_writes {
+        lines.push("The intervals of write_cache_bytes and of program times are from the least to the greatest of few sequences.".to_owned());
+    }
     if report.readable.is_virtual {
         lines.push("The device is a virtual disk of fsage: a model, not a drive.".to_owned());
     }

@@ -7,7 +7,7 @@ use fsage_analysis::geometry::open::{self, Device, OpenLimit, OpenUnits, Order, 
 use fsage_engine::host::signature::{HEAD_BYTES, TAIL_BYTES};
 use fsage_lab::volume::Volume;
 use fsage_model::geometry::DeviceHints;
-use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
 use fsage_model::timed_write::WriteRun;
 use serde::Serialize;
@@ -31,6 +31,9 @@ pub(super) struct OpenReport {
     no_test: Option<String>,
     /// The next step then.
     hint: Option<String>,
+    /// The exit code then.
+    #[serde(skip)]
+    pub exit_code: u8,
 }
 
 impl OpenReport {
@@ -43,6 +46,7 @@ impl OpenReport {
             answers: None,
             no_test: Some(problem.line()),
             hint: problem.hint.clone(),
+            exit_code: problem.exit_code,
         }
     }
 }
@@ -85,6 +89,7 @@ fn measured(
             answers: Some(found),
             no_test: None,
             hint: None,
+            exit_code: EXIT_OK,
         })
     })
 }
@@ -120,7 +125,7 @@ pub(super) fn after_reads(
 pub(super) fn words(report: &OpenReport) -> String {
     let mut words = "\nUnits written in turn:\n".to_owned();
     let (Some(unit), Some(answers)) = (report.unit_bytes, &report.answers) else {
-        let _ = writeln!(words, "no answer: {}", report.no_test.as_deref().unwrap_or_default());
+        let _ = writeln!(words, "not tested: {}", report.no_test.as_deref().unwrap_or_default());
         if let Some(hint) = &report.hint {
             let _ = writeln!(words, "hint: {hint}");
         }
@@ -149,6 +154,9 @@ fn in_words(limit: &OpenLimit, unit_bytes: u64) -> String {
                 "no limit up to {tried} units of {unit}: a block takes {ratio:.2} times as long as in one unit"
             )
         }
+        OpenLimit::Gradual { tried, ratio } => format!(
+            "no answer: a block takes longer the more units are written in turn, with {tried} of {unit} {ratio:.2} times as long as in one unit"
+        ),
         OpenLimit::Unclear { ratio, .. } if !ratio.is_finite() => "no answer: blocks take no time".to_owned(),
         OpenLimit::Unclear { below: 0, above, ratio, p } => format!(
             "no answer: with {above} units of {unit}, a block takes {ratio:.2} times as long as in one unit in order (p = {p:.2})"

@@ -8,7 +8,7 @@ use fsage_analysis::geometry::boundary::Boundary;
 use fsage_analysis::geometry::rules::{self, RuleAnswer};
 use fsage_analysis::geometry::{Geometry, NoAnswer, Row, flashbench, judge, page, rows};
 use fsage_model::geometry::{BoundarySpec, BoundaryTimes, DeviceHints};
-use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::protocol::call;
 use fsage_model::size::Bytes;
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub struct ProbeArgs {
     /// the file system or partition table of that UUID on it
     #[arg(long, value_name = "PATH[=UUID]", requires = "open_units")]
     pub erase: Vec<String>,
-    /// Also write what was measured as one HTML file
+    /// Also write what was measured as one HTML file; an existing file is replaced
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -137,17 +137,18 @@ pub(super) fn run(args: &ProbeArgs, terminal: &Terminal) -> Result<u8, Problem> 
             return Err(Problem::new(EXIT_USAGE, "no device is given").hint("name a block device"));
         }
     };
+    // Neither is lost where the other cannot be written.
+    let saved = match &args.output {
+        Some(path) => save("page", path, page(&report, &rows).as_bytes()),
+        None => Ok(()),
+    };
     if terminal.json {
         terminal.json(&report)?;
     } else {
         terminal.result(&words(&report, |name| terminal.bold(name)))?;
     }
-    // What was measured is shown in any case.
-    if let Some(path) = &args.output {
-        save("page", path, page(&report, &rows).as_bytes())?;
-    }
-    let untested = report.open_units.as_ref().is_some_and(|open| open.answers.is_none());
-    Ok(if untested { EXIT_FAILED } else { EXIT_OK })
+    saved?;
+    Ok(report.open_units.as_ref().map_or(EXIT_OK, |open| open.exit_code))
 }
 
 /// The page, with the same words as the terminal.

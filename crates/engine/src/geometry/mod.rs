@@ -16,7 +16,6 @@ use rustix::fs::OFlags;
 
 use crate::host::HostError;
 use crate::load::Control;
-use crate::timed_read;
 
 pub(crate) use opened::Opened;
 pub use plan::{Reading, Side, plan};
@@ -57,7 +56,7 @@ pub fn read_boundaries(
         let path = opened.path.display();
         return Err(senseless(format!("{path} has too few boundaries of a requested alignment")));
     }
-    let clock = timed_read::clock(&opened)?;
+    let clock = opened.clock()?;
     let readings = plan(spec, hints.start_bytes, hints.size_bytes);
     let started = Instant::now();
     let mut alignments = empty(spec);

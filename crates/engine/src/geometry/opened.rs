@@ -10,6 +10,7 @@ use fsage_model::geometry::DeviceHints;
 use rustix::fs::{Mode, OFlags};
 
 use super::hint;
+use crate::disk::{Clock, VirtualDisk};
 use crate::host::HostError;
 
 /// What is assumed of the sectors below a file: no file system asks for larger ones.
@@ -92,6 +93,13 @@ impl Opened {
         let sector_bytes =
             fsage_sys::block::sector_bytes(self.file.as_fd()).map_err(HostError::kernel(what()))?;
         Ok(DeviceHints { size_bytes, sector_bytes, ..hint::of(self.number) })
+    }
+
+    /// The clock that its times are taken from: its own, where it is a virtual disk in model time.
+    pub fn clock(&self) -> Result<Clock, HostError> {
+        VirtualDisk::of_device(&self.path)
+            .map_or(Ok(Clock::Host), |disk| Clock::of(&disk))
+            .map_err(|error| self.senseless(&format!("cannot tell its time: {error}")))
     }
 
     /// It is not what it has to be.
