@@ -98,7 +98,7 @@ fn shipped_studies_load_with_every_preset() {
     let wear = check(Path::new("wear"), Consent::Below(None), &nothing).unwrap();
     assert_eq!((wear.trials["full"], wear.trials["quick"]), (3 * 5, 3 * 5));
     let tuning = check(Path::new("tuning"), Consent::Below(None), &nothing).unwrap();
-    assert_eq!((tuning.trials["full"], tuning.trials["quick"]), (3 * 120, 3 * 24), "at most");
+    assert_eq!((tuning.trials["full"], tuning.trials["quick"]), (3 * 150, 3 * 24), "at most");
     // The budgets show what is asked for.
     for (preset, searches) in &tuning.searches {
         let powers = searches.iter().filter_map(|search| search.power);
