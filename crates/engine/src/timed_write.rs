@@ -103,7 +103,7 @@ impl Writer<'_> {
         let bytes = |length: u32| usize::try_from(length).unwrap_or(0);
         let lengths = run.writes.iter().map(|write| bytes(write.length_bytes));
         let mut buffer = AlignedBuffer::new(lengths.max().unwrap_or(0));
-        // Random throughout, and then what makes the next write another one: making all of it anew takes as long as a fast drive.
+        // Random throughout, and then what makes the next write another one: filling all of it again takes as long as a fast drive.
         self.data.fill_bytes(&mut buffer);
         self.rest(run.rest_ns)?;
         let mut times = RunTimes::default();

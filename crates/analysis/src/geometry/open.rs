@@ -4,7 +4,7 @@
 //! A block is written to each of N units, then the next block to each of them, and so on: in the order of the blocks, and in
 //! random order. While the device can keep all N units open, a block takes as long as in one unit. With one unit more, every
 //! block closes a unit and opens another, which copies the remaining data of the unit. The first block of each unit is not counted:
-//! it pays for what the test before left open. Units are chosen anew for every test.
+//! it pays for what the test before left open. Every test has other units.
 //!
 //! 1. N rises until a block takes [`COLLAPSE`] times as long as in one unit, twice in a row: a test may be slow by chance.
 //! 2. One unit, the largest N that was fast, and one more, are tested [`ROUNDS`] times in random order. The answer is that N if the
@@ -177,7 +177,7 @@ impl Units {
         Ok(Self { unit_bytes, block_bytes: block, first_bytes, count, dice: Dice::new(seed) })
     }
 
-    /// The writes of a test: four blocks to each of its units, which are chosen anew and do not follow each other.
+    /// The writes of a test: four blocks to each of its units, which are chosen at random and do not follow each other.
     pub fn writes(&mut self, trial: Trial) -> Vec<BlockRange> {
         let parity = self.dice.below(2);
         let mut pairs = BTreeSet::new();

@@ -135,6 +135,16 @@ fn time(ns: f64) -> String {
     if ns < 0.0 { format!("−{}", duration(-ns)) } else { duration(ns) }
 }
 
+/// Lines across the figure at these values, with their words.
+fn grid(y: &Axis, ticks: &[f64], words: impl Fn(f64) -> String) -> Markup {
+    html! {
+        @for value in ticks {
+            line.grid x1=(INNER.0) x2=(INNER.2) y1=(at(y.pixel(*value))) y2=(at(y.pixel(*value))) {}
+            text x=(INNER.0 - 6.0) y=(at(y.pixel(*value) + 4.0)) text-anchor="end" { (words(*value)) }
+        }
+    }
+}
+
 fn costs(content: &Content<'_>) -> Markup {
     let quartiles = |row: &Row| {
         [0.25, 0.5, 0.75]
@@ -153,10 +163,7 @@ fn costs(content: &Content<'_>) -> Markup {
     html! {
         figure {
             svg viewBox=(format!("0 0 {} {}", SIZE.0, SIZE.1)) role="img" aria-label=(label) {
-                @for value in linear_ticks(&y) {
-                    line.grid x1=(INNER.0) x2=(INNER.2) y1=(at(y.pixel(value))) y2=(at(y.pixel(value))) {}
-                    text x=(INNER.0 - 6.0) y=(at(y.pixel(value) + 4.0)) text-anchor="end" { (time(value)) }
-                }
+                (grid(&y, &linear_ticks(&y), time))
                 @for (index, (align, [low, middle, high])) in rows.iter().enumerate() {
                     @if is_boundary(*align) {
                         line.boundary x1=(at(x(index) - step / 2.0)) x2=(at(x(index) - step / 2.0)) y1=(INNER.1) y2=(INNER.3) {}
@@ -187,10 +194,7 @@ fn units(open: &OpenUnits) -> Markup {
     html! {
         figure {
             svg viewBox=(format!("0 0 {} {}", SIZE.0, SIZE.1)) role="img" aria-label=(label) {
-                @for value in log_ticks(&y) {
-                    line.grid x1=(INNER.0) x2=(INNER.2) y1=(at(y.pixel(value))) y2=(at(y.pixel(value))) {}
-                    text x=(INNER.0 - 6.0) y=(at(y.pixel(value) + 4.0)) text-anchor="end" { (duration(value.exp())) }
-                }
+                (grid(&y, &log_ticks(&y), |value| duration(value.exp())))
                 @for units in &numbers {
                     text x=(at(x.pixel(f64::from(*units).ln()))) y=(INNER.3 + 16.0) text-anchor="middle" { (units) }
                 }
