@@ -10,7 +10,7 @@ use fsage_disk::media::Model;
 use fsage_disk::media::Resolve as _;
 use fsage_disk::request::{Operation, Request};
 use fsage_model::medium::{MediumSpec, presets};
-use media_rig::whole;
+use media_rig::{float, whole};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -124,6 +124,12 @@ proptest! {
                         && parts.iter().map(|p| counted[*p]).sum::<f64>() == *busy
                 });
                 prop_assert!(adds_up, "{spec}: {counted:?}");
+            }
+            // Only a hard disk seeks: it has one arm, which is in one place at a time.
+            if counted.contains_key("seek_ns") {
+                let rested_ns = medium.rest(now_ns);
+                let busy_ns = counters(&medium)["busy_ns"];
+                prop_assert!(busy_ns <= float(rested_ns), "{spec}: busy for {busy_ns} ns of {rested_ns}");
             }
         }
     }

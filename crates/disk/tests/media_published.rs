@@ -64,6 +64,15 @@ fn a_queue_shortens_positioning() {
     }
 }
 
+/// Bytes per second of the platters where tracks have this many bytes: a cylinder is its tracks, a turn each, and
+/// the switches.
+fn platters(preset: &str, track_bytes: &str) -> f64 {
+    let of = |key| parameter(preset, key);
+    let (surfaces, turn_s) = (of("surfaces"), 60.0 / of("rpm"));
+    let switches_s = ((surfaces - 1.0) * of("head_switch_ns") + of("cylinder_switch_ns")) / 1e9;
+    surfaces * of(track_bytes) / (surfaces * turn_s + switches_s)
+}
+
 /// From zone to zone inwards the rate falls and never rises; streaming keeps the head's rate but for the
 /// switches.
 #[test]
@@ -77,22 +86,43 @@ fn sequential_rates_follow_the_zones() {
             .collect();
         assert!(rates.is_sorted_by(|a, b| *a >= b * 0.995), "{}: {rates:?}", sheet.preset);
         assert!(rates[0] > 1.3 * rates[11], "{}: {rates:?}", sheet.preset);
-        // A cylinder is its tracks, a turn each, and the switches.
-        let of = |key| parameter(sheet.preset, key);
-        let (surfaces, turn_s) = (of("surfaces"), 60.0 / of("rpm"));
-        let switches_s = ((surfaces - 1.0) * of("head_switch_ns") + of("cylinder_switch_ns")) / 1e9;
         for (start, track) in
             [(0, "outer_track_bytes"), (sheet.size_bytes / 4096 * 4096 - 256 * MIB, "inner_track_bytes")]
         {
             let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
             bench.one(Operation::Read, start, 4096);
             let rate = bench.sequential(Operation::Read, start + 4096, 255 * MIB, 128 << 10, 1);
-            let expected = surfaces * of(track) / (surfaces * turn_s + switches_s);
+            let expected = platters(sheet.preset, track);
             assert!(
                 (rate / expected - 1.0).abs() < 0.005,
                 "{}: {rate:.0} against {expected:.0}",
                 sheet.preset
             );
+        }
+    }
+}
+
+/// Requests in sequence that wait together come at the rate of the platters: no faster, because there is one head,
+/// and hardly slower, because the disk reads on instead of waiting for a turn.
+#[test]
+fn sequential_requests_that_wait_together_come_as_fast_as_the_platters_turn() {
+    for sheet in &HDD_SHEETS {
+        let fastest = platters(sheet.preset, "outer_track_bytes");
+        for (block, depth) in
+            [(4096, 64), (64 << 10, 3), (128 << 10, 32), (MIB, 3), (MIB, 16), (4 * MIB, 4), (4 * MIB, 64)]
+        {
+            let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
+            bench.one(Operation::Read, 0, 4096);
+            let begun_ns = bench.now_ns;
+            let mut rate = 0.0;
+            let busy_ns = bench.grown(&["busy_ns"], |bench| {
+                rate = bench.sequential(Operation::Read, 4096, 1024 * MIB, block, depth);
+            })[0];
+            let (part, elapsed_ns) = (rate / fastest, float(bench.now_ns - begun_ns));
+            let what = format!("{}, {depth} of {block} B: {part:.3} of the platters' rate", sheet.preset);
+            // Small ones take the electronics longer than the platters.
+            assert!(part < 1.005 && (part > 0.985 || block <= 64 << 10), "{what}");
+            assert!(busy_ns <= elapsed_ns, "{what}, busy for {busy_ns} ns of {elapsed_ns}");
         }
     }
 }

@@ -256,6 +256,14 @@ impl VolumeSpec {
         }
     }
 
+    /// Whether any of its drives is a model of a hard disk.
+    #[must_use]
+    pub fn is_hard_disk(&self) -> bool {
+        let Self::Disk(disk) = self else { return false };
+        let fast = disk.fast.as_ref().map(|fast| &fast.medium);
+        fast.into_iter().chain([&disk.medium]).any(|medium| medium.preset().is_rotational())
+    }
+
     /// Whether its time is a virtual disk's own.
     #[must_use]
     pub fn is_model_time(&self) -> bool {

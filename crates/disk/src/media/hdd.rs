@@ -329,8 +329,7 @@ impl Hdd {
     /// Reads a part of a request that is in one piece on the platters; gives when its end has been read.
     fn read_places(&mut self, waiting: &Waiting, start: u64, end: u64) -> u64 {
         let now_ns = waiting.ready_ns.max(self.mechanism.free_ns);
-        let patience = self.mechanism.geometry.outer_track_bytes();
-        if self.read_cache.streams(&self.mechanism.geometry, now_ns, start, patience) {
+        if self.read_cache.streams(&self.mechanism.geometry, now_ns, start) {
             return self.read_on(end);
         }
         self.stop_stream(now_ns);
@@ -373,6 +372,7 @@ impl Hdd {
             let from = std::mem::replace(&mut stream.counted, to);
             self.mechanism.passed(&from, &to);
         }
+        self.mechanism.busy_until(reaches_ns, &to);
         self.tally.cache_hits += 1;
         reaches_ns
     }
@@ -416,7 +416,9 @@ impl Hdd {
                     }
                 }
             }
-            let Some(waiting) = self.queue.pop(&self.mechanism) else { break };
+            let (mechanism, read_cache) = (&self.mechanism, &self.read_cache);
+            let begins_ns = |waiting: &Waiting| begins_ns(mechanism, read_cache, waiting);
+            let Some(waiting) = self.queue.pop(begins_ns) else { break };
             let ns = self.platters(&waiting);
             done_ns[waiting.slot] = ns;
             last_ns = last_ns.max(ns);
@@ -517,6 +519,16 @@ impl Model for Hdd {
         }
         counters
     }
+}
+
+/// When the head would be over the first byte of a request that is served next.
+fn begins_ns(mechanism: &Mechanism, read_cache: &ReadCache, waiting: &Waiting) -> u64 {
+    let start_ns = mechanism.free_ns.max(waiting.ready_ns);
+    let reads = waiting.request.operation == Operation::Read;
+    if reads && read_cache.streams(&mechanism.geometry, start_ns, waiting.place.byte) {
+        return read_cache.stream.map_or(start_ns, |stream| start_ns.max(stream.reaches_ns(&waiting.place)));
+    }
+    start_ns + mechanism.positioning(start_ns, &waiting.place, !reads).total_ns()
 }
 
 fn check(parameters: &Parameters) -> Result<(), HddError> {

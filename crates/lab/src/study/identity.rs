@@ -22,6 +22,10 @@ const FIO_VERSION: u32 = 3;
 /// The same of stages with points that use the page cache. 4: fio keeps what is in it when it begins its files again.
 const BUFFERED_FIO_VERSION: u32 = 4;
 
+/// The same of volumes on modelled hard disks, of which the first version has none. 2: one head, also for requests
+/// in sequence that wait together.
+const HARD_DISK_VERSION: u32 = 2;
+
 /// What runs trials, for their records.
 #[must_use]
 pub fn program() -> String {
@@ -103,6 +107,11 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
     {
         map.insert("workload_version".to_owned(), workload_version.into());
     }
+    if cell.volume.is_hard_disk()
+        && let Value::Object(map) = &mut value
+    {
+        map.insert("hard_disk_version".to_owned(), HARD_DISK_VERSION.into());
+    }
     value
 }
 
@@ -177,6 +186,22 @@ mod tests {
             assert!(!of(load).contains("threads") && !of(load).contains(r#""load_version""#), "{}", of(load));
         }
         assert!(of("sequences").contains(r#""load_version":2"#), "{}", of("sequences"));
+    }
+
+    #[test]
+    fn trials_on_modelled_hard_disks_have_the_version_of_their_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tiny.toml");
+        let on = |volume: &str| {
+            let text = include_str!("../../../cli/tests/data/tiny.toml");
+            std::fs::write(&file, text.replacen(r#"kind = "loop""#, volume, 1)).unwrap();
+            let study = load(&file, &Overrides::default(), crate::study::Consent::Given).unwrap();
+            canonical(&study.cells[0].spec)
+        };
+        let version = r#""hard_disk_version":2"#;
+        assert!(on("medium = 'hdd-7200'").contains(version));
+        assert!(!on("medium = 'ssd'").contains(version));
+        assert!(!on("kind = 'loop'").contains(version));
     }
 
     #[test]

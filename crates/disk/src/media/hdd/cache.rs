@@ -72,16 +72,15 @@ impl ReadCache {
         })
     }
 
-    /// Whether the stream holds the beginning of the range, or will within `patience` bytes, and can continue
-    /// to its end without having stopped.
-    pub(super) fn streams(&self, geometry: &Geometry, now_ns: u64, start: u64, patience: u64) -> bool {
-        self.stream.as_ref().is_some_and(|stream| {
-            let reached = stream.reached(geometry, now_ns);
-            stream.start <= start
-                && start <= reached.saturating_add(patience)
-                && start <= stream.limit
-                && reached < stream.limit
-        })
+    /// Whether the stream holds the beginning of a range, or will within the length of an outer track, and can
+    /// continue to its end without having stopped.
+    pub(super) fn streams(&self, geometry: &Geometry, now_ns: u64, start: u64) -> bool {
+        self.stream.as_ref().filter(|stream| stream.start <= start && start <= stream.limit).is_some_and(
+            |stream| {
+                let reached = stream.reached(geometry, now_ns);
+                start <= reached.saturating_add(geometry.outer_track_bytes()) && reached < stream.limit
+            },
+        )
     }
 
     /// The demand grew to `end`: the stream continues behind it, and forgets what the segment has no room

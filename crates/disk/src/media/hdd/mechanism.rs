@@ -115,6 +115,14 @@ impl Mechanism {
         self.free_ns
     }
 
+    /// Reading on brings the head to a place at `until_ns`: nothing else is done before.
+    pub(super) const fn busy_until(&mut self, until_ns: u64, at: &Location) {
+        if until_ns > self.free_ns {
+            self.free_ns = until_ns;
+            self.at = *at;
+        }
+    }
+
     /// Counts that the data between two places passed under the head.
     pub(super) fn passed(&mut self, from: &Location, to: &Location) {
         let (stream_ns, media_ns) = (to.stream_ns - from.stream_ns, to.media_ns - from.media_ns);

@@ -1,5 +1,5 @@
 //! Which of the waiting requests is served next: the one with the shortest positioning time (seek and
-//! rotation), within a bound.
+//! rotation, or what is left until reading ahead is there), within a bound.
 //!
 //! Shortest positioning time first is what a disk with a command queue can do and a host cannot, because only
 //! the disk knows the angle (Seltzer, Chen, Ousterhout: *Disk scheduling revisited*, USENIX Winter 1990;
@@ -7,7 +7,6 @@
 //! others have passed a given number of times goes next.
 
 use super::geometry::Location;
-use super::mechanism::Mechanism;
 use crate::request::Request;
 
 /// A request that needs the mechanism.
@@ -45,9 +44,9 @@ impl Queue {
         self.waiting.push(Waiting { slot, request, place, ready_ns, passed: 0 });
     }
 
-    /// Takes out the request that is served next.
-    pub(super) fn pop(&mut self, mechanism: &Mechanism) -> Option<Waiting> {
-        let chosen = self.choose(mechanism)?;
+    /// Takes out the request that is served next, given when the head would be over the first byte of each.
+    pub(super) fn pop(&mut self, begins_ns: impl Fn(&Waiting) -> u64) -> Option<Waiting> {
+        let chosen = self.choose(begins_ns)?;
         // In order of arrival, so that equals are served first come, first served.
         let next = self.waiting.remove(chosen);
         for earlier in &mut self.waiting[..chosen] {
@@ -56,19 +55,14 @@ impl Queue {
         Some(next)
     }
 
-    fn choose(&self, mechanism: &Mechanism) -> Option<usize> {
+    fn choose(&self, begins_ns: impl Fn(&Waiting) -> u64) -> Option<usize> {
         if self.waiting.len() <= 1 {
             return (!self.waiting.is_empty()).then_some(0);
         }
         if let Some(starved) = self.waiting.iter().position(|w| w.passed >= self.most_passed) {
             return Some(starved);
         }
-        let cost_ns = |w: &Waiting| {
-            let start_ns = mechanism.free_ns.max(w.ready_ns);
-            let write = w.request.operation != crate::request::Operation::Read;
-            start_ns + mechanism.positioning(start_ns, &w.place, write).total_ns()
-        };
-        (0..self.waiting.len()).filter(|i| self.may_pass(*i)).min_by_key(|i| cost_ns(&self.waiting[*i]))
+        (0..self.waiting.len()).filter(|i| self.may_pass(*i)).min_by_key(|i| begins_ns(&self.waiting[*i]))
     }
 
     /// Whether no earlier request that changes the same place still waits.
