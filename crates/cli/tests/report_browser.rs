@@ -313,8 +313,8 @@ addEventListener("load", () => setTimeout(() => {
   const choose = (view) => figure.querySelector(`[data-value="${view}"]`).click();
   const drawn = () => `${figure.querySelectorAll(".gl-container canvas").length} scenes, ${figure.querySelectorAll(".heatmaplayer image").length} maps`;
   choose("surface");
-  const surface = drawn();
   setTimeout(() => {
+    const surface = drawn();
     choose("heat");
     document.body.dataset.drew = fsage.webgl() ? `${surface}; ${drawn()}` : "no WebGL";
   }, 1000);

@@ -6,9 +6,10 @@ use super::alone::head;
 use super::island::embedded;
 use super::section::{ALL, Content};
 
-/// plotly.js in two parts, as published (`assets/plotly/README.md`); the second draws the 3-D surface only.
+/// plotly.js in two parts, as published (`assets/plotly/README.md`); the second, which is packed (gzip, base64),
+/// draws the 3-D surface only.
 const PLOTLY: &str = include_str!("assets/plotly/plotly-cartesian.min.js");
-const PLOTLY_3D: &str = include_str!("assets/plotly/plotly-gl3d.min.js");
+const PLOTLY_3D: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly-gl3d.gz.base64"));
 const PLOTLY_LICENCE: &str = include_str!("assets/plotly/LICENSE");
 /// What every page has; sections add their own.
 const SCRIPTS: [&str; 2] = [include_str!("assets/page.js"), include_str!("assets/chart.js")];
@@ -56,7 +57,7 @@ pub fn page(content: &Content<'_>, island: &str) -> String {
                 script #data type="application/json" { (PreEscaped(embedded(island))) }
                 (PreEscaped(format!("<!-- plotly.js\n\n{PLOTLY_LICENCE}-->")))
                 script { (PreEscaped(PLOTLY)) }
-                // Text until a chart needs it, so that no browser compiles it in vain (`fsage.solid`).
+                // Packed until a chart needs it (`fsage.solid`).
                 script #plotly-3d type="text/plain" { (PreEscaped(PLOTLY_3D)) }
                 script { (PreEscaped(scripts)) }
             }

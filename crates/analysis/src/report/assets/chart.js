@@ -149,21 +149,25 @@ fsage.note = (figure, before, after) => {
   line.textContent = [...before, line.dataset.own, ...after].filter(Boolean).join(" ");
 };
 
-// The library in two parts: the 3-D one is compiled when a chart first needs it.
+// The library in two parts: the 3-D one is unpacked and compiled when a chart first needs it.
 const flat = Plotly;
-fsage.solid = () => {
-  if (!fsage.loaded) {
-    document.head.append(Object.assign(document.createElement("script"), { textContent: document.getElementById("plotly-3d").textContent }));
-    fsage.loaded = window.Plotly;
-    window.Plotly = flat;
-  }
-  return fsage.loaded;
+let solid;
+const unpack = async () => {
+  const packed = Uint8Array.from(atob(document.getElementById("plotly-3d").textContent), (letter) => letter.charCodeAt(0));
+  const text = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(Object.assign(document.createElement("script"), { textContent: text }));
+  solid = window.Plotly;
+  window.Plotly = flat;
 };
+let unpacking;
+fsage.solid = () => (unpacking ??= unpack());
+
+const isSolid = (traces) => traces.some((trace) => trace.type === "surface");
 
 // Draws with the part of the library that has the traces. What the other part drew, and what was drawn for another arrangement of the
 // panels (narrow, on paper), is removed first: the library keeps axes of panels that are gone, and a heat map on them stays empty.
 const react = (plot, traces, layout, config) => {
-  const library = traces.some((trace) => trace.type === "surface") ? fsage.solid() : flat;
+  const library = isSolid(traces) ? solid : flat;
   const arrangement = `${fsage.narrow()} ${Boolean(fsage.printing)} ${Object.keys(layout).filter((key) => key.includes("axis")).length}`;
   if (plot.library && (plot.library !== library || plot.arrangement !== arrangement)) plot.library.purge(plot);
   plot.library = library;
@@ -178,19 +182,27 @@ const state = (figure) => {
   return values;
 };
 
+const failed = (figure, plot, error) => {
+  plot.classList.add("failed");
+  plot.textContent = "This chart could not be drawn; its numbers are in the tables.";
+  console.error(figure.id, error);
+};
+
 fsage.draw = (figure) => {
   const chart = fsage.charts[figure.dataset.chart];
   const plot = figure.querySelector(".plot");
   try {
     const { traces, layout } = chart.draw(state(figure), figure);
+    if (isSolid(traces) && !solid) {
+      fsage.solid().then(() => fsage.draw(figure), (error) => failed(figure, plot, error));
+      return;
+    }
     plot.classList.remove("failed");
     plot.style.height = `${layout.height}px`;
     if (fsage.printing) layout.width = 690; // what fits on A4 and Letter at 96 dpi
     react(plot, traces, layout, { ...fsage.config, displayModeBar: fsage.narrow() ? false : "hover" });
   } catch (error) {
-    plot.classList.add("failed");
-    plot.textContent = "This chart could not be drawn; its numbers are in the tables.";
-    console.error(figure.id, error);
+    failed(figure, plot, error);
   }
   figure.dataset.drawn = "yes";
 };
