@@ -79,6 +79,7 @@ test-full: test
 	$(SUDO) scripts/tmt-run
 	$(SUDO) scripts/kill-storm 1000
 	$(SUDO) scripts/target-storm
+	$(SUDO) scripts/write-hole
 	$(SUDO) scripts/mutate 10000
 	scripts/fuzz --inputs 100000
 	scripts/fuzz 60

@@ -61,6 +61,7 @@ impl Rig {
             honest: true,
             cut: committed,
             missing: Vec::new(),
+            layers: None,
             used: false,
             check: None,
             check_timeout_ms: 0,

@@ -43,7 +43,7 @@ use crate::warning::Warning;
 /// timed one by one; 12 from how many bytes on fio may end steady, how long a device is quiet, serial numbers of wear;
 /// 13 what layers are between drives and a file system, the lead of delayed replies, fio in a control group; 14 writes that
 /// are timed one by one.
-pub const PROTOCOL_VERSION: u32 = 14;
+pub const PROTOCOL_VERSION: u32 = 15;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;

@@ -203,6 +203,12 @@ fn configuration(report: &CrashReport) -> String {
     if !report.options.is_empty() {
         words.push_str(&format!(" ({})", report.options.join(", ")));
     }
+    if !report.stack.is_empty() {
+        words.push_str(&format!(" on {}", report.stack.join(" + ")));
+    }
+    if let Some(failed) = report.failed_drive {
+        words.push_str(&format!(" without drive {failed}"));
+    }
     if let Some(modes) = report.database {
         words.push_str(&format!(", SQLite {modes}"));
     }

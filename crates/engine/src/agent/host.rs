@@ -64,6 +64,8 @@ handlers! { task:
     DiskRest { directory } => VirtualDisk::under(&directory).map_or(Ok(()), |disk| disk.rest())?;
     CompensateDelay { device } => lead::compensate(&device)?;
     EndLayer { name, device } => layer::end(&task.agent.children, &task.agent.held, &name, device)?;
+    StopLayer { name, device } => layer::stop(&task.agent.children, &task.agent.held, &name, device)?;
+    ForgetCache { device } => task.agent.held.forget_cache(&device)?;
     EndDisk { directory } => {
         task.agent.held.detach_below(&directory);
         disk::end(&task.agent.children, &directory)?;

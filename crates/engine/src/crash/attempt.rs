@@ -93,9 +93,14 @@ pub fn attempt(
     held: &HeldDevices,
     check: &dyn Fn(&[String]) -> Result<ToolOutput, HostError>,
 ) -> Result<Attempt, HostError> {
+    let mut attempt = Attempt { returned: judge.returned(spec), ..Attempt::default() };
+    if let Some(said) = &spec.layers {
+        attempt.damage.push(whole(DamageKind::Mount, said.clone()));
+        attempt.class = class(&attempt, spec);
+        return Ok(attempt);
+    }
     held.forget_cache(&spec.device)?;
     let log = KernelLog::from_now();
-    let mut attempt = Attempt { returned: judge.returned(spec), ..Attempt::default() };
     mounted(spec, judge, held, &mut attempt)?;
     // Neither the file system nor the load's directory is missing.
     let is_there = attempt.damage.iter().all(|damage| match damage.kind {
@@ -418,6 +423,7 @@ mod tests {
             honest,
             cut: 0,
             missing: Vec::new(),
+            layers: None,
             used: false,
             check: None,
             check_timeout_ms: 0,

@@ -31,6 +31,23 @@ pub fn end(
     name: &str,
     device: LayerDevice,
 ) -> Result<(), HostError> {
+    match device {
+        LayerDevice::VolumeGroup if is_name(name) => end_group(children, held, name),
+        _ => stop(children, held, name, device),
+    }
+}
+
+/// Takes down the layer called `name`; what it keeps on the drives stays, so that it can be put together again. One that is
+/// gone is not an error.
+///
+/// # Errors
+/// As [`end`].
+pub fn stop(
+    children: &Children,
+    held: &HeldDevices,
+    name: &str,
+    device: LayerDevice,
+) -> Result<(), HostError> {
     if !is_name(name) {
         return Err(HostError::Senseless { what: format!("`{name}` is not a layer of fsage's") });
     }
@@ -38,15 +55,16 @@ pub fn end(
         LayerDevice::Mapped => {
             mapped(|found| found == name).iter().try_for_each(|folder| remove(children, held, folder))
         }
-        LayerDevice::Array => match array(children, name)? {
-            Some(folder) => {
-                let node = node(&folder);
+        LayerDevice::Array => {
+            if let Some(folder) = array(children, name)? {
                 held.let_number_go(&folder);
-                run(children, &["mdadm", "--stop", &node.to_string_lossy()]).map(drop)
+                run(children, &["mdadm", "--stop", &node(&folder).to_string_lossy()])?;
             }
-            None => Ok(()),
-        },
-        LayerDevice::VolumeGroup => end_group(children, held, name),
+            unlink(name)
+        }
+        LayerDevice::VolumeGroup => {
+            volumes_of(name).iter().try_for_each(|folder| remove(children, held, folder))
+        }
     }
 }
 
@@ -66,6 +84,17 @@ fn node(folder: &Path) -> PathBuf {
 /// Folders of devices of the device mapper by their names there.
 fn mapped(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     devices("dm-").into_iter().filter(|folder| is_meant(&read_trimmed(folder.join("dm/name")))).collect()
+}
+
+/// Removes the link that `mdadm` made of an array's name, and that it leaves where no udev removes it.
+fn unlink(name: &str) -> Result<(), HostError> {
+    let link = Path::new("/dev/md").join(name);
+    match std::fs::remove_file(&link) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(HostError::file("remove", &link)(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn remove(children: &Children, held: &HeldDevices, folder: &Path) -> Result<(), HostError> {
@@ -97,18 +126,20 @@ fn array(children: &Children, name: &str) -> Result<Option<PathBuf>, HostError> 
     Ok(None)
 }
 
-/// Takes down a group: by LVM where it can read it, and else its volume, whose name the device mapper has with each `-` twice.
+/// The volumes of a group, in whose names the device mapper has each `-` of the group's twice.
+fn volumes_of(group: &str) -> Vec<PathBuf> {
+    let begin = format!("{}-", group.replace('-', "--"));
+    mapped(|found| found.starts_with(&begin))
+}
+
+/// Takes down a group for good: by LVM where it can read it, and else its volume alone.
 fn end_group(children: &Children, held: &HeldDevices, name: &str) -> Result<(), HostError> {
-    let begin = format!("{}-", name.replace('-', "--"));
-    let volumes = mapped(|found| found.starts_with(&begin));
-    volumes.iter().for_each(|folder| held.let_number_go(folder));
+    volumes_of(name).iter().for_each(|folder| held.let_number_go(folder));
     let removed = run(children, &["lvm", "vgremove", "--config", LVM, "--force", "--force", "--yes", name]);
     match removed {
         Ok(_) => Ok(()),
         // There is none, or it cannot be read.
-        Err(_) => mapped(|found| found.starts_with(&begin))
-            .iter()
-            .try_for_each(|folder| remove(children, held, folder)),
+        Err(_) => stop(children, held, name, LayerDevice::VolumeGroup),
     }
 }
 
@@ -131,10 +162,12 @@ mod tests {
     fn what_fsage_did_not_name_is_refused_and_what_is_gone_is_gone() {
         let (children, held) = (Children::default(), HeldDevices::default());
         for device in [LayerDevice::Mapped, LayerDevice::Array, LayerDevice::VolumeGroup] {
-            let error = end(&children, &held, "vg0", device).unwrap_err();
-            assert!(error.to_string().contains("vg0"), "{error}");
-            // There is none of this name, or the kernel has no such devices.
-            end(&children, &held, "fsage-00000000ffffffff-0", device).unwrap();
+            for take_down in [end, stop] {
+                let error = take_down(&children, &held, "vg0", device).unwrap_err();
+                assert!(error.to_string().contains("vg0"), "{error}");
+                // There is none of this name, or the kernel has no such devices.
+                take_down(&children, &held, "fsage-00000000ffffffff-0", device).unwrap();
+            }
         }
     }
 }

@@ -8,14 +8,19 @@ use fsage_model::location::Location;
 
 use super::CrashError;
 use crate::target::Session;
+use crate::volume::Layers;
 
 /// What a run works with.
 #[derive(Debug)]
 pub struct Bench<'a> {
     /// The agent.
     pub session: &'a mut Session,
-    /// The block device of the disk.
+    /// The block device of the disk, or of the uppermost layer.
     pub device: PathBuf,
+    /// Layers between the disk's drives and the device.
+    pub layers: Option<Layers>,
+    /// Number of the drive, from 0, that the array of a state is without.
+    pub failed_drive: Option<u32>,
     /// Where it is mounted, state by state: a mount point that is leased.
     pub point: PathBuf,
     /// Folder from which the disk is served.
@@ -37,6 +42,26 @@ impl Bench<'_> {
     #[must_use]
     pub fn scratch(&self, name: &str) -> PathBuf {
         self.own.join(name)
+    }
+
+    /// Has the disk show something else; until [`Bench::start`] there are no layers, which would remember what was there.
+    ///
+    /// # Errors
+    /// A layer is in use; as [`Bench::ask`].
+    pub fn show<C: Call>(&mut self, call: C) -> Result<C::Reply, CrashError> {
+        if let Some(layers) = &self.layers {
+            layers.stop(self.session)?;
+        }
+        self.ask(call)
+    }
+
+    /// Puts the layers together on what the disk shows, without the drive of the number `failed`; where one refuses, what it says.
+    ///
+    /// # Errors
+    /// As [`Layers::start`].
+    pub fn start(&mut self, failed: Option<u32>) -> Result<Option<String>, CrashError> {
+        let Some(layers) = &self.layers else { return Ok(None) };
+        Ok(layers.start(self.session, failed)?)
     }
 
     /// Asks the disk one thing.

@@ -50,6 +50,12 @@ pub enum CrashError {
     /// What recovery, the load's check or the file system's own program wrote to a state did not fit.
     #[error("the disk's memory was full while a crash state was tested, so writes to it failed")]
     NoRoom,
+    /// What the load left, without any power cut, cannot be put together.
+    #[error("after the last crash state the volume is not there any more: {said}")]
+    Layers {
+        /// What a layer says.
+        said: String,
+    },
     /// The folder for a failing state is there.
     #[error("{} exists", path.display())]
     Exists {
@@ -89,7 +95,11 @@ impl Explain for CrashError {
         match self {
             Self::Mount { .. } | Self::OnHost { .. } | Self::Exists { .. } => EXIT_USAGE,
             Self::Keep { source, .. } if source.kind() == ErrorKind::NotFound => EXIT_USAGE,
-            Self::Check { .. } | Self::Slow { .. } | Self::Keep { .. } | Self::NoRoom => EXIT_FAILED,
+            Self::Check { .. }
+            | Self::Slow { .. }
+            | Self::Keep { .. }
+            | Self::NoRoom
+            | Self::Layers { .. } => EXIT_FAILED,
             Self::Log(_) => EXIT_INTERNAL,
             Self::FileSystem(error) => error.exit_code(),
             Self::Volume(error) => error.exit_code(),
@@ -117,7 +127,7 @@ impl Explain for CrashError {
             ),
             Self::Exists { .. } => Some(NEW_FOLDER.to_owned()),
             Self::Keep { source, .. } if source.kind() == ErrorKind::NotFound => Some(NEW_FOLDER.to_owned()),
-            Self::Keep { .. } | Self::Log(_) => None,
+            Self::Keep { .. } | Self::Log(_) | Self::Layers { .. } => None,
             Self::FileSystem(error) => Explain::hint(error),
             Self::Volume(error) => Explain::hint(error),
             Self::Disk(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),

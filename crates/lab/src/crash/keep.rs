@@ -65,7 +65,7 @@ pub(super) fn keep(
         let path = path.to_owned();
         move |source| CrashError::Keep { path, source }
     };
-    place.ask(disk_call::ShowCrash { state: failing.state.clone() })?;
+    place.show(disk_call::ShowCrash { state: failing.state.clone() })?;
     let device = place.device.clone();
     place.session.call(call::CrashSave { device, file: folder.join(IMAGE) })?;
     place.ask(disk_call::SaveLog { file: folder.join(LOG), without_data: false })?;

@@ -29,7 +29,7 @@ use fsage_model::crash::{
 };
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
-use fsage_model::study::DiskOptions;
+use fsage_model::study::{DiskOptions, LayerSpec};
 
 pub use bench::Bench;
 pub use error::CrashError;
@@ -134,11 +134,13 @@ impl CrashRun {
         allow(self.states.drive, self.on_host)?;
         let done = self.load(place, watch)?;
         let end = program::end(place)?;
-        let coverage = place.ask(disk_call::BeginCrash { spec: self.states.clone() })?;
+        let coverage = place.show(disk_call::BeginCrash { spec: self.states.clone() })?;
         let mut report = CrashReport {
             file_system: self.file_system.kind().to_owned(),
             options: self.options.clone(),
             medium: self.disk.medium.clone(),
+            stack: self.disk.stack.iter().map(LayerSpec::words).collect(),
+            failed_drive: place.failed_drive,
             load: self.work.named(),
             script: self.work.script().cloned(),
             database: self.work.modes(),
@@ -168,8 +170,11 @@ impl CrashRun {
             report.failing = Some(failing);
         }
         // The states go with the log.
-        place.ask(disk_call::EndLog)?;
-        Ok(report)
+        place.show(disk_call::EndLog)?;
+        match place.start(None)? {
+            Some(said) => Err(CrashError::Layers { said }),
+            None => Ok(report),
+        }
     }
 
     /// Prepares the load, and does it while the disk keeps a log.
@@ -206,7 +211,7 @@ impl CrashRun {
                 report.interrupted = true;
                 break;
             }
-            let Some(shown) = place.ask(disk_call::NextCrash)? else { break };
+            let Some(shown) = place.show(disk_call::NextCrash)? else { break };
             let inspected = self.check_every > 0 && shown.number.is_multiple_of(self.check_every);
             let attempt = match self.attempt(place, &shown.state, inspected) {
                 // What was found so far stands.
@@ -247,6 +252,7 @@ impl CrashRun {
         state: &CrashState,
         inspected: bool,
     ) -> Result<Attempt, CrashError> {
+        let layers = place.start(place.failed_drive)?;
         let fsck = self.file_system.fsck(&place.device).filter(|_| inspected);
         let limit = fsck.as_ref().map_or(Duration::ZERO, crate::tools::Invocation::time_limit);
         let attempt = AttemptSpec {
@@ -259,6 +265,7 @@ impl CrashRun {
             honest: self.states.drive.keeps_promises(),
             cut: state.cut,
             missing: state.lost.iter().copied().chain(state.torn.as_ref().map(|torn| torn.entry)).collect(),
+            layers,
             used: inspected,
             check: fsck.map(|fsck| fsck.argv().to_vec()),
             check_timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),

@@ -87,7 +87,8 @@ impl Place {
         let (served, directory) = (self.served.clone(), DIRECTORY.to_owned());
         // Files of the run's own lie beside its journal.
         let own = self.folder.clone();
-        Bench { session: &mut self.session, device, point, served, directory, own }
+        let session = &mut self.session;
+        Bench { session, device, layers: None, failed_drive: None, point, served, directory, own }
     }
 
     /// Releases everything, in reverse order; every step is tried.

@@ -54,7 +54,7 @@ pub(super) fn check_end(run: &CrashRun, place: &mut Bench<'_>, end: u64) -> Resu
         flash: Vec::new(),
         image: 0,
     };
-    place.ask(disk_call::ShowCrash { state: state.clone() })?;
+    place.show(disk_call::ShowCrash { state: state.clone() })?;
     let attempt = run.attempt(place, &state, false)?;
     let argv = program.check.join(" ");
     if attempt.undecided {

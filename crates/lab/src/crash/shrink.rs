@@ -103,7 +103,7 @@ fn does_it_too(
     simpler: CrashState,
     kind: DamageKind,
 ) -> Result<bool, CrashError> {
-    place.ask(call::ShowCrash { state: simpler.clone() })?;
+    place.show(call::ShowCrash { state: simpler.clone() })?;
     let attempt = match run.attempt(place, &simpler, kind == DamageKind::Check || kind == DamageKind::Use) {
         Err(CrashError::NoRoom) => return Ok(false),
         attempt => attempt?,

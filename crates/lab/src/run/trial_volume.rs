@@ -20,7 +20,7 @@ use crate::filesystem::{FileSystem, mkfs_discards, mount_discards};
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
 use crate::store::preconditioned::Preconditioned;
-use crate::volume::{self, Acquired, Volume};
+use crate::volume::{self, Acquired, Layers, Volume};
 
 /// A volume that was taken, and where it is mounted.
 #[derive(Debug)]
@@ -68,6 +68,11 @@ impl TrialVolume {
     /// The block device.
     pub(super) fn device(&self) -> &Path {
         &self.acquired.device
+    }
+
+    /// The layers between its drives and the block device, where there are any.
+    pub(super) fn layers(&self) -> Option<Layers> {
+        self.acquired.layers()
     }
 
     /// What is known about the block device.

@@ -55,6 +55,14 @@ pub fn create_logical(name: &str, stripe: Option<Bytes>, devices: &[&Path]) -> I
     PROGRAM.invoke(words)
 }
 
+/// Makes the volume of a group appear.
+#[must_use]
+pub fn activate(name: &str, devices: &[&Path]) -> Invocation {
+    let mut words = command(&["vgchange", "--activate", "y"], devices);
+    words.push(name.to_owned());
+    PROGRAM.invoke(words)
+}
+
 /// Where the volume of a group is.
 #[must_use]
 pub fn node(name: &str) -> PathBuf {

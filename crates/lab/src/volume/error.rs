@@ -83,6 +83,14 @@ pub enum VolumeError {
         /// Why.
         source: Box<ToolError>,
     },
+    /// A layer was put together again as another device.
+    #[error("a layer that was {} is {} now", was.display(), path.display())]
+    Moved {
+        /// What it was.
+        was: PathBuf,
+        /// What it is.
+        path: PathBuf,
+    },
     /// The requests of a virtual disk could not be kept.
     #[error("the log of the virtual disk cannot be kept")]
     Log(#[source] ToolError),
@@ -122,6 +130,7 @@ impl Explain for VolumeError {
             | Self::Space { .. }
             | Self::Room { .. }
             | Self::Scheduler { .. }
+            | Self::Moved { .. }
             | Self::Setting { .. } => exit_code_of(FailureKind::Missing),
             Self::NotServed { .. } => EXIT_INTERNAL,
             Self::Disk(error) | Self::Log(error) => error.exit_code(),
@@ -146,6 +155,7 @@ impl Explain for VolumeError {
             ),
             Self::Disk(error) | Self::Log(error) => error.hint(),
             Self::Layer { source, .. } => source.hint(),
+            Self::Moved { .. } => Some("make and remove no devices meanwhile".to_owned()),
             Self::Refused { path, refusal } => Some(refusal.hint(path)),
             Self::Look(_) => Some("plug it in, or run as root to see it".to_owned()),
             Self::Space { .. } | Self::Room { .. } => {

@@ -27,6 +27,7 @@ pub mod consent;
 pub mod device;
 pub mod disk;
 mod error;
+mod layers;
 pub mod loop_file;
 pub mod partition;
 pub mod safety;
@@ -37,6 +38,8 @@ pub use consent::EraseConsent;
 pub use device::DeviceVolume;
 pub use disk::DiskVolume;
 pub use error::VolumeError;
+use layers::Layer;
+pub use layers::Layers;
 pub use loop_file::LoopVolume;
 pub use partition::{Drive, PartitionVolume};
 pub use safety::Refusal;
@@ -67,10 +70,19 @@ pub struct Acquired {
     pub devices: Vec<BlockFacts>,
     /// What was done, as a shell would read it.
     pub commands: Vec<String>,
+    layers: Vec<Layer>,
     taken: Vec<Taken>,
 }
 
 impl Acquired {
+    /// The layers between its drives and the file system, where there are any.
+    #[must_use]
+    pub fn layers(&self) -> Option<Layers> {
+        let drives = self.devices.iter().filter(|facts| facts.backing_file.is_some());
+        let drives = drives.map(|facts| facts.path.clone()).collect();
+        (!self.layers.is_empty()).then(|| Layers::new(self.layers.clone(), drives))
+    }
+
     /// Gives back what was taken; a second time does nothing.
     ///
     /// # Errors
@@ -237,7 +249,7 @@ impl Volume {
         name: &str,
         incoming: &mut dyn FnMut(Incoming),
     ) -> Result<Acquired, VolumeError> {
-        let mut taking = Taking { session, journal, incoming, taken: Vec::new(), commands: Vec::new() };
+        let mut taking = Taking::new(session, journal, incoming);
         let devices = match self {
             Self::Loop(volume) => volume.take(&mut taking, name).map(|facts| vec![facts]),
             Self::Device(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
@@ -267,8 +279,8 @@ impl Volume {
         };
         // Every volume is at least one device.
         let facts = devices.first().cloned().unwrap_or_default();
-        let Taking { taken, commands, .. } = taking;
-        Ok(Acquired { device: facts.path.clone(), facts, devices, commands, taken })
+        let Taking { taken, layers, commands, .. } = taking;
+        Ok(Acquired { device: facts.path.clone(), facts, devices, commands, layers, taken })
     }
 
     /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one
@@ -399,10 +411,21 @@ struct Taking<'a> {
     journal: &'a mut Journal,
     incoming: &'a mut dyn FnMut(Incoming),
     taken: Vec<Taken>,
+    /// The lowest first.
+    layers: Vec<Layer>,
     commands: Vec<String>,
 }
 
-impl Taking<'_> {
+impl<'a> Taking<'a> {
+    fn new(
+        session: &'a mut Session,
+        journal: &'a mut Journal,
+        incoming: &'a mut dyn FnMut(Incoming),
+    ) -> Self {
+        let (taken, layers, commands) = (Vec::new(), Vec::new(), Vec::new());
+        Self { session, journal, incoming, taken, layers, commands }
+    }
+
     fn lease(&mut self, lease: Lease) -> Result<(), VolumeError> {
         let id = self.journal.take(lease)?;
         self.taken.push(Taken::Leased(id));

@@ -147,13 +147,12 @@ impl Drive {
     /// See [`VolumeError`]; what was taken has been released.
     pub fn serve(&self, session: &mut Session, journal: &mut Journal) -> Result<Acquired, VolumeError> {
         let mut incoming = |_: Incoming| {};
-        let mut taking =
-            Taking { session, journal, incoming: &mut incoming, taken: Vec::new(), commands: Vec::new() };
+        let mut taking = Taking::new(session, journal, &mut incoming);
         match self.disk.serve(&mut taking, &self.key()) {
             Ok(_) => {
-                let Taking { taken, commands, .. } = taking;
+                let Taking { taken, layers, commands, .. } = taking;
                 let (device, facts, devices) = (PathBuf::new(), BlockFacts::default(), Vec::new());
-                Ok(Acquired { device, facts, devices, commands, taken })
+                Ok(Acquired { device, facts, devices, commands, layers, taken })
             }
             Err(error) => {
                 let Taking { session, journal, taken, .. } = taking;

@@ -11,6 +11,7 @@ use fsage_model::protocol::BlockFacts;
 use fsage_model::size::Bytes;
 use fsage_model::study::LayerSpec;
 
+use super::layers::{Again, Layer};
 use super::{Taking, VolumeError};
 use crate::lease::record::Lease;
 use crate::tools::{Invocation, blkdiscard, dmsetup, lvm, mdadm};
@@ -44,6 +45,8 @@ struct Making {
     commands: Vec<Invocation>,
     /// What is done to it once it is there and held.
     after: Vec<Invocation>,
+    /// What makes it appear again, of what it keeps on the devices below it.
+    again: Again,
     /// Its node.
     node: PathBuf,
     /// Its size in sectors, as far as that follows from those below.
@@ -51,14 +54,17 @@ struct Making {
 }
 
 impl Making {
-    fn mapped(name: String, sectors: u64, commands: Vec<Invocation>) -> Self {
+    /// A device of the device mapper, which one command makes whether it is new or not.
+    fn mapped(name: String, sectors: u64, create: Invocation) -> Self {
         let node = Path::new("/dev/mapper").join(&name);
-        Self { name, device: LayerDevice::Mapped, commands, after: Vec::new(), node, sectors }
+        let again = Again::Command(create.clone());
+        let (commands, after) = (vec![create], Vec::new());
+        Self { name, device: LayerDevice::Mapped, commands, after, again, node, sectors }
     }
 
     fn table(name: String, sectors: u64, table: &str) -> Self {
         let create = dmsetup::create(&name, table);
-        Self::mapped(name, sectors, vec![create])
+        Self::mapped(name, sectors, create)
     }
 
     /// Every command, in their order.
@@ -124,6 +130,8 @@ fn make(
         facts = taking.facts(&making.node)?;
         taking.hold(&facts)?;
         run(taking, layer, &making.after)?;
+        let Making { name, device, again, node, .. } = making;
+        taking.layers.push(Layer { kind: layer.name(), name, device, again, node, path: facts.path.clone() });
     }
     Ok(facts)
 }
@@ -144,7 +152,14 @@ fn recipe(layer: &LayerSpec, name: &str, below: &[Below]) -> Vec<Making> {
     match layer {
         LayerSpec::Linear {} => vec![linear(name, below)],
         LayerSpec::Striped { chunk } => vec![striped(name, *chunk, below)],
-        LayerSpec::Raid { level, chunk, bitmap } => vec![raid(name, *level, *chunk, *bitmap, below)],
+        LayerSpec::Raid { level, chunk, bitmap, ppl } => {
+            let policy = match (*bitmap, *ppl) {
+                (true, _) => "--bitmap=internal",
+                (_, true) => "--consistency-policy=ppl",
+                _ => "--bitmap=none",
+            };
+            vec![raid(name, *level, *chunk, policy, below)]
+        }
         LayerSpec::Lvm { stripe } => vec![volume_group(name, *stripe, below)],
         LayerSpec::Crypt { cipher, key_bits, sector_bytes } => {
             below.iter().map(|device| crypt(name, cipher, *key_bits, *sector_bytes, device)).collect()
@@ -168,7 +183,7 @@ fn linear(name: &str, below: &[Below]) -> Making {
         lines.push(format!("{start} {} linear {} 0", device.sectors, device.path.display()));
         start += device.sectors;
     }
-    Making::mapped(name.to_owned(), start, vec![dmsetup::create_lines(name, &lines)])
+    Making::mapped(name.to_owned(), start, dmsetup::create_lines(name, &lines))
 }
 
 fn striped(name: &str, chunk: Bytes, below: &[Below]) -> Making {
@@ -184,9 +199,9 @@ fn sum_of(below: &[Below]) -> u64 {
     u64::try_from(below.len()).unwrap_or(1)
 }
 
-fn raid(name: &str, level: u8, chunk: Bytes, bitmap: bool, below: &[Below]) -> Making {
+fn raid(name: &str, level: u8, chunk: Bytes, policy: &str, below: &[Below]) -> Making {
     let devices: Vec<&Path> = below.iter().map(|device| device.path.as_path()).collect();
-    let create = mdadm::create(name, level, chunk, bitmap, &devices);
+    let create = mdadm::create(name, level, chunk, policy, &devices);
     let number = sum_of(below);
     let data = match level {
         0 => number,
@@ -202,6 +217,7 @@ fn raid(name: &str, level: u8, chunk: Bytes, bitmap: bool, below: &[Below]) -> M
         device: LayerDevice::Array,
         commands: vec![create],
         after: Vec::new(),
+        again: Again::Array(below.iter().map(|device| device.path.clone()).collect()),
         node,
         sectors: least * data,
     }
@@ -221,6 +237,7 @@ fn volume_group(name: &str, stripe: Option<Bytes>, below: &[Below]) -> Making {
         device: LayerDevice::VolumeGroup,
         commands,
         after: Vec::new(),
+        again: Again::Command(lvm::activate(name, &devices)),
         node,
         sectors,
     }
@@ -244,8 +261,8 @@ fn thin(name: &str, chunk: Bytes, below: &Below) -> Vec<Making> {
     let (map_node, data_node) = (map.node.display(), space.node.display());
     let table = format!("0 {data} thin-pool {map_node} {data_node} {chunk} 0");
     let pool_name = format!("{name}pool");
-    let commands = vec![dmsetup::create(&pool_name, &table), dmsetup::message(&pool_name, "create_thin 0")];
-    let pool = Making::mapped(pool_name, data, commands);
+    let mut pool = Making::table(pool_name.clone(), data, &table);
+    pool.commands.push(dmsetup::message(&pool_name, "create_thin 0"));
     let volume = Making::table(name.to_owned(), data, &format!("0 {data} thin {} 0", pool.node.display()));
     vec![zeroed(map), space, pool, volume]
 }

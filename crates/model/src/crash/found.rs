@@ -161,6 +161,9 @@ pub struct AttemptSpec {
     /// Those of them that are not there, or not wholly.
     #[serde(default)]
     pub missing: Vec<u64>,
+    /// Why there is no device: what a layer below it said when it was to start.
+    #[serde(default)]
+    pub layers: Option<String>,
     /// Write to it, to see whether it can be used.
     pub used: bool,
     /// The command that checks it after it was unmounted, where that is wanted; status 0: nothing found.

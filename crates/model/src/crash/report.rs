@@ -20,6 +20,12 @@ pub struct CrashReport {
     pub options: Vec<String>,
     /// The medium, as a flag names it. States do not depend on it but for the order that the kernel chooses.
     pub medium: String,
+    /// Layers between the drives and the file system, the lowest first, in words (`raid 5 with ppl`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+    /// Number of the drive, from 0, that was lost with the power.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_drive: Option<u32>,
     /// The load; none where it was a script or a program of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<CrashLoadSpec>,
@@ -99,6 +105,8 @@ impl CrashReport {
             file_system: String::new(),
             options: Vec::new(),
             medium: String::new(),
+            stack: Vec::new(),
+            failed_drive: None,
             load: None,
             script: None,
             database: None,

@@ -142,6 +142,10 @@ calls! {
     EndDisk { directory: PathBuf } -> ();
     /// Take down a layer between drives and a file system, by its name; one that is gone is not an error.
     EndLayer { name: String, device: LayerDevice } -> ();
+    /// The same, but what it keeps on the drives stays, so that it can be put together again.
+    StopLayer { name: String, device: LayerDevice } -> ();
+    /// Have nothing of a device that is held and that nothing else uses in the page cache.
+    ForgetCache { device: PathBuf } -> ();
     /// What the virtual disk under `directory` says of itself.
     /// The reply is `None` where there is none.
     DiskStat { directory: PathBuf } -> Option<disk::DiskStat>;

@@ -29,6 +29,9 @@ pub enum LayerSpec {
         /// Keep a write-intent bitmap in each device's superblock, as mdadm does for large arrays.
         #[serde(default)]
         bitmap: bool,
+        /// Keep a partial parity log on each device, which closes the write hole; only level 5, without `bitmap`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ppl: bool,
     },
     /// Joining: an LVM logical volume with all the space of one volume group.
     Lvm {
@@ -129,10 +132,38 @@ impl LayerSpec {
         }
     }
 
+    /// Its kind, with what decides what it keeps in a crash.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Raid { level, bitmap, ppl, .. } => {
+                let log = if *ppl {
+                    " with ppl"
+                } else if *bitmap {
+                    " with bitmap"
+                } else {
+                    ""
+                };
+                format!("raid {level}{log}")
+            }
+            _ => self.name().to_owned(),
+        }
+    }
+
     /// Whether it combines all devices below it into one.
     #[must_use]
     pub const fn joins(&self) -> bool {
         matches!(self, Self::Linear {} | Self::Striped { .. } | Self::Raid { .. } | Self::Lvm { .. })
+    }
+
+    /// Drives that it can lose without losing data.
+    #[must_use]
+    pub const fn spare(&self) -> u32 {
+        match self {
+            Self::Raid { level: 6, .. } => 2,
+            Self::Raid { level: 1 | 4 | 5 | 10, .. } => 1,
+            _ => 0,
+        }
     }
 
     /// Whether it uses the fast drive.
@@ -202,6 +233,9 @@ impl LayerSpec {
             }
             Self::Raid { level: 0, bitmap: true, .. } => {
                 Some(("bitmap", "level 0 has nothing to bring back in step".to_owned()))
+            }
+            Self::Raid { level, bitmap, ppl: true, .. } if *level != 5 || *bitmap => {
+                Some(("ppl", "a partial parity log needs level 5 without a bitmap".to_owned()))
             }
             Self::Striped { chunk } | Self::Raid { chunk, .. } if !power(*chunk) => {
                 Some(("chunk", wrong(chunk)))

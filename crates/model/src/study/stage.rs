@@ -403,6 +403,10 @@ pub struct PowerCutsStage {
     /// Interval, in crash states, at which a state is also checked with fsck and written to; 0: none.
     #[serde(default = "check_every")]
     pub check_every: u64,
+    /// Number of the drive, from 0, that is lost with the power: the array of `volume.stack` starts without it
+    /// (docs/stacks.md). Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_drive: Option<u32>,
     /// Random seed of the load and the states; absent: that of the trial, so that each repeat has a different
     /// load.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -43,6 +43,8 @@ impl Stage for PowerCutsStage {
         let mut bench = Bench {
             session: &mut *context.session,
             device: device.clone(),
+            layers: place.layers(),
+            failed_drive: self.failed_drive,
             point: point.clone(),
             own: served.clone(),
             served,
@@ -74,7 +76,7 @@ impl Stage for PowerCutsStage {
 
     fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
         vec![format!(
-            "# power cuts on {}: load {}{} of {}, {} drive, atomic unit {}, {} states, seed {}",
+            "# power cuts on {}: load {}{} of {}, {} drive, atomic unit {}, {} states, seed {}{}",
             point.join(&self.name).display(),
             self.load.name(),
             match (self.load, self.threads) {
@@ -86,7 +88,8 @@ impl Stage for PowerCutsStage {
             self.drive.name(),
             self.atomic,
             self.states,
-            self.seed.unwrap_or(seed)
+            self.seed.unwrap_or(seed),
+            self.failed_drive.map_or_else(String::new, |drive| format!(", drive {drive} is lost too"))
         )]
     }
 }

@@ -9,8 +9,8 @@ use fsage_model::measure::Effect;
 use fsage_model::number::grouped;
 use fsage_model::remedy::Remedy;
 use fsage_model::study::{
-    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, PowerCutsStage, RemedyStage, StageSpec,
-    StudySpec, UNAGED, VolumeSpec,
+    AgeStage, CopyStage, ImageStage, LayerSpec, LockstepStage, MeasureStage, PowerCutsStage, RemedyStage,
+    StageSpec, StudySpec, UNAGED, VolumeSpec,
 };
 use fsage_model::with_stage;
 
@@ -261,10 +261,17 @@ impl Limits for PowerCutsStage {
         check.require(disk.share.is_none(), "", || {
             "a crash state is one of the whole drive: give the volume a `medium` of its own".to_owned()
         });
-        check.require(disk.stack.is_empty(), "", || {
-            "the layers of a stack are not set up again for each crash state: leave `volume.stack` out"
-                .to_owned()
-        });
+        if let Some(failed) = self.failed_drive {
+            // The first layer that joins has all drives; those below it have one each.
+            let spare = disk.stack.iter().find(|layer| layer.joins()).map_or(0, LayerSpec::spare);
+            check.require(spare > 0, "failed_drive", || {
+                "`volume.stack` has no array over all drives that can lose one: give it a `raid` layer of level 1, 4, 5, 6 or 10"
+                    .to_owned()
+            });
+            check.require(failed < disk.drives, "failed_drive", || {
+                format!("{failed} is no drive: they are 0 to {}", disk.drives.saturating_sub(1))
+            });
+        }
         check.require(!disk.log, "", || {
             "the disk keeps one log, which this stage begins at its load: leave `volume.log` out".to_owned()
         });
