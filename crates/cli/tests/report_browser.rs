@@ -308,11 +308,12 @@ fn a_page_with_one_trial_or_none_opens_too() {
 
 /// Chooses the surface and, after it is drawn, the heat map again; says in the DOM what each drew.
 const SURFACE_AND_BACK: &str = r#"<script>
-addEventListener("load", () => setTimeout(() => {
+addEventListener("load", () => setTimeout(async () => {
   const figure = document.getElementById("free-chart");
   const choose = (view) => figure.querySelector(`[data-value="${view}"]`).click();
   const drawn = () => `${figure.querySelectorAll(".gl-container canvas").length} scenes, ${figure.querySelectorAll(".heatmaplayer image").length} maps`;
   choose("surface");
+  await fsage.solid();
   setTimeout(() => {
     const surface = drawn();
     choose("heat");

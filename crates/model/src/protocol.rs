@@ -42,7 +42,7 @@ use crate::warning::Warning;
 /// 10 what a load for power cuts begins with is a reply; 11 wear counters of devices, settling a device, reads that are
 /// timed one by one; 12 from how many bytes on fio may end steady, how long a device is quiet, serial numbers of wear;
 /// 13 what layers are between drives and a file system, the lead of delayed replies, fio in a control group; 14 writes that
-/// are timed one by one.
+/// are timed one by one; 15 layers that are put together again.
 pub const PROTOCOL_VERSION: u32 = 15;
 
 /// Longest frame accepted, in bytes after the length field.

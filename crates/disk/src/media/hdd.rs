@@ -39,7 +39,7 @@ use fsage_model::medium::hdd::{Arrival, Parameters};
 use self::cache::{ReadCache, WriteCache};
 use self::geometry::Location;
 use self::mechanism::Mechanism;
-use self::queue::{Queue, Waiting};
+use self::queue::{Head, Queue, Waiting};
 pub use self::seek::Points;
 use self::shingle::Shingle;
 use super::Model;
@@ -416,9 +416,8 @@ impl Hdd {
                     }
                 }
             }
-            let (mechanism, read_cache) = (&self.mechanism, &self.read_cache);
-            let begins_ns = |waiting: &Waiting| begins_ns(mechanism, read_cache, waiting);
-            let Some(waiting) = self.queue.pop(begins_ns) else { break };
+            let head = ReadingHead { mechanism: &self.mechanism, read_cache: &self.read_cache };
+            let Some(waiting) = self.queue.pop(&head) else { break };
             let ns = self.platters(&waiting);
             done_ns[waiting.slot] = ns;
             last_ns = last_ns.max(ns);
@@ -521,14 +520,33 @@ impl Model for Hdd {
     }
 }
 
-/// When the head would be over the first byte of a request that is served next.
-fn begins_ns(mechanism: &Mechanism, read_cache: &ReadCache, waiting: &Waiting) -> u64 {
-    let start_ns = mechanism.free_ns.max(waiting.ready_ns);
-    let reads = waiting.request.operation == Operation::Read;
-    if reads && read_cache.streams(&mechanism.geometry, start_ns, waiting.place.byte) {
-        return read_cache.stream.map_or(start_ns, |stream| start_ns.max(stream.reaches_ns(&waiting.place)));
+/// The head, which may be reading ahead.
+struct ReadingHead<'a> {
+    mechanism: &'a Mechanism,
+    read_cache: &'a ReadCache,
+}
+
+impl Head for ReadingHead<'_> {
+    fn begins_ns(&self, waiting: &Waiting) -> u64 {
+        let Self { mechanism, read_cache } = self;
+        let start_ns = mechanism.free_ns.max(waiting.ready_ns);
+        let reads = waiting.request.operation == Operation::Read;
+        if reads && read_cache.streams(&mechanism.geometry, start_ns, waiting.place.byte) {
+            return read_cache
+                .stream
+                .map_or(start_ns, |stream| start_ns.max(stream.reaches_ns(&waiting.place)));
+        }
+        start_ns + mechanism.positioning(start_ns, &waiting.place, !reads).total_ns()
     }
-    start_ns + mechanism.positioning(start_ns, &waiting.place, !reads).total_ns()
+
+    fn end_ns(&self, waiting: &Waiting) -> u64 {
+        let length_bytes = waiting.request.length_bytes;
+        self.mechanism.geometry.locate(waiting.place.byte.saturating_add(length_bytes)).stream_ns
+    }
+
+    fn turn_ns(&self) -> u64 {
+        self.mechanism.geometry.turn_ns()
+    }
 }
 
 fn check(parameters: &Parameters) -> Result<(), HddError> {

@@ -169,11 +169,22 @@ impl CrashRun {
             }
             report.failing = Some(failing);
         }
+        let ended = report.oops || report.interrupted || report.no_room || report.log_full;
+        match self.end(place, ended) {
+            Ok(()) => {}
+            // Hours of states are not lost for it.
+            Err(error) => report.problems.push(in_one_line(&error)),
+        }
+        Ok(report)
+    }
+
+    /// Has the disk show what the load left, with the layers above it unless nothing is to be done with it any more.
+    fn end(&self, place: &mut Bench<'_>, ended: bool) -> Result<(), CrashError> {
         // The states go with the log.
         place.show(disk_call::EndLog)?;
-        match place.start(None)? {
+        match if ended { None } else { place.start(None)? } {
             Some(said) => Err(CrashError::Layers { said }),
-            None => Ok(report),
+            None => Ok(()),
         }
     }
 

@@ -64,7 +64,15 @@ pub(super) fn check(study: &Study) -> Result<(), RunError> {
 /// Why the trials of a cell must be alone on the host.
 fn objection(cell: &Cell) -> Option<String> {
     let there = cell.spec.target.name().map(|host| format!("those on {host} run one after the other"));
-    there.or_else(|| wall_clock(cell))
+    there.or_else(|| wall_clock(cell)).or_else(|| layers_again(cell))
+}
+
+/// Layers that are put together again would get the numbers of another trial's.
+fn layers_again(cell: &Cell) -> Option<String> {
+    let VolumeSpec::Disk(disk) = &cell.spec.volume else { return None };
+    let cuts = cell.spec.stages().any(|stage| matches!(stage, StageSpec::PowerCuts(_)));
+    (cuts && !disk.stack.is_empty())
+        .then(|| "power cuts below `volume.stack` take layers down and put them together again".to_owned())
 }
 
 /// What in a cell goes by wall-clock time, or passes what is not the trial's own.

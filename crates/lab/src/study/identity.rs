@@ -3,7 +3,7 @@
 use fsage_model::crash::CrashLoad;
 use fsage_model::fio::FioPoint;
 use fsage_model::protocol::PROTOCOL_VERSION;
-use fsage_model::study::{StageSpec, StudySpec};
+use fsage_model::study::{StageSpec, StudySpec, VolumeSpec};
 use serde_json::Value;
 
 /// Version of what a load does for one spec and seed. Raise it with every change after which the same spec
@@ -63,7 +63,21 @@ pub fn basis(cell: &StudySpec, stages: &[&StageSpec]) -> Value {
     basis_at(cell, stages, WORKLOAD_VERSION)
 }
 
+/// The volumes of a stage beside the trial's own, where it says of what kind.
+fn other_volumes(stage: &StageSpec) -> Vec<&VolumeSpec> {
+    match stage {
+        StageSpec::Copy(copy) => copy.volume.iter().collect(),
+        StageSpec::Remedy(remedy) => remedy.volume.iter().collect(),
+        StageSpec::Lockstep(lockstep) => {
+            lockstep.others().filter_map(|(_, other)| other.volume.as_ref()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> Value {
+    let others = stages.iter().flat_map(|stage| other_volumes(stage));
+    let on_hard_disk = std::iter::once(&cell.volume).chain(others).any(VolumeSpec::is_hard_disk);
     let kind = &cell.file_system.kind;
     let stages: Vec<Value> = stages
         .iter()
@@ -107,9 +121,7 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
     {
         map.insert("workload_version".to_owned(), workload_version.into());
     }
-    if cell.volume.is_hard_disk()
-        && let Value::Object(map) = &mut value
-    {
+    if on_hard_disk && let Value::Object(map) = &mut value {
         map.insert("hard_disk_version".to_owned(), HARD_DISK_VERSION.into());
     }
     value

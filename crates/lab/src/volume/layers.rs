@@ -29,8 +29,13 @@ pub(super) struct Layer {
 pub(super) enum Again {
     /// This command.
     Command(Invocation),
-    /// An array of these devices, in the order of the drives.
-    Array(Vec<PathBuf>),
+    /// An array.
+    Array {
+        /// Its devices, in the order of the drives.
+        devices: Vec<PathBuf>,
+        /// Whether it may be forced. Forcing makes md skip a log of its own.
+        by_force: bool,
+    },
 }
 
 impl Layer {
@@ -40,10 +45,10 @@ impl Layer {
     fn commands(&self, failed: Option<u32>) -> Vec<Invocation> {
         match &self.again {
             Again::Command(command) => vec![command.clone()],
-            Again::Array(devices) => {
+            Again::Array { devices, by_force } => {
                 let left = (0_u32..).zip(devices).filter(|(number, _)| Some(*number) != failed);
                 let left: Vec<&Path> = left.map(|(_, path)| path.as_path()).collect();
-                let forced = failed.map(|_| mdadm::assemble(&self.name, &left, true));
+                let forced = failed.filter(|_| *by_force).map(|_| mdadm::assemble(&self.name, &left, true));
                 [mdadm::assemble(&self.name, &left, false)].into_iter().chain(forced).collect()
             }
         }
@@ -55,7 +60,8 @@ impl Layer {
         for command in self.commands(failed) {
             match command.run_checked(session) {
                 Ok(_) => return Ok(None),
-                Err(error @ ToolError::Status { .. }) => {
+                // Somebody else has a drive, which says nothing of what it holds.
+                Err(error @ ToolError::Status { .. }) if !error.to_string().contains("busy") => {
                     refusal = Some(format!("the layer `{}` does not start: {error}", self.kind));
                     self.stop(session)?;
                 }
@@ -125,7 +131,10 @@ mod tests {
             kind: "raid",
             name: "fsage-0123456789abcdef-0".to_owned(),
             device: LayerDevice::Array,
-            again: Again::Array((0..3).map(|number| format!("/dev/loop{number}").into()).collect()),
+            again: Again::Array {
+                devices: (0..3).map(|number| format!("/dev/loop{number}").into()).collect(),
+                by_force: true,
+            },
             node: PathBuf::new(),
             path: PathBuf::new(),
         };

@@ -16,6 +16,9 @@ use super::{Taking, VolumeError};
 use crate::lease::record::Lease;
 use crate::tools::{Invocation, blkdiscard, dmsetup, lvm, mdadm};
 
+/// The option of `mdadm` for a partial parity log.
+const PPL: &str = "--consistency-policy=ppl";
+
 /// Bytes of a sector in tables of the device mapper.
 const SECTOR: u64 = 512;
 
@@ -155,7 +158,7 @@ fn recipe(layer: &LayerSpec, name: &str, below: &[Below]) -> Vec<Making> {
         LayerSpec::Raid { level, chunk, bitmap, ppl } => {
             let policy = match (*bitmap, *ppl) {
                 (true, _) => "--bitmap=internal",
-                (_, true) => "--consistency-policy=ppl",
+                (_, true) => PPL,
                 _ => "--bitmap=none",
             };
             vec![raid(name, *level, *chunk, policy, below)]
@@ -217,7 +220,10 @@ fn raid(name: &str, level: u8, chunk: Bytes, policy: &str, below: &[Below]) -> M
         device: LayerDevice::Array,
         commands: vec![create],
         after: Vec::new(),
-        again: Again::Array(below.iter().map(|device| device.path.clone()).collect()),
+        again: Again::Array {
+            devices: below.iter().map(|device| device.path.clone()).collect(),
+            by_force: policy != PPL,
+        },
         node,
         sectors: least * data,
     }

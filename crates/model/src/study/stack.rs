@@ -29,7 +29,7 @@ pub enum LayerSpec {
         /// Keep a write-intent bitmap in each device's superblock, as mdadm does for large arrays.
         #[serde(default)]
         bitmap: bool,
-        /// Keep a partial parity log on each device, which closes the write hole; only level 5, without `bitmap`.
+        /// Keep a partial parity log on each device, which is to close the write hole; only level 5, without `bitmap`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         ppl: bool,
     },
@@ -136,16 +136,16 @@ impl LayerSpec {
     #[must_use]
     pub fn words(&self) -> String {
         match self {
-            Self::Raid { level, bitmap, ppl, .. } => {
-                let log = if *ppl {
-                    " with ppl"
-                } else if *bitmap {
-                    " with bitmap"
-                } else {
-                    ""
+            Self::Raid { level, chunk: size, bitmap, ppl } => {
+                let log = match (*ppl, *bitmap) {
+                    (true, _) => " with ppl",
+                    (_, true) => " with bitmap",
+                    _ => "",
                 };
-                format!("raid {level}{log}")
+                let of = if *size == chunk() { String::new() } else { format!(", chunk {size}") };
+                format!("raid {level}{log}{of}")
             }
+            Self::Cache { writeback: false, .. } => "cache (writethrough)".to_owned(),
             _ => self.name().to_owned(),
         }
     }

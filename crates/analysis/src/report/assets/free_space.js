@@ -2,7 +2,8 @@
 fsage.webgl = (() => {
   try {
     const canvas = document.createElement("canvas");
-    return Boolean(canvas.getContext("webgl2") || canvas.getContext("webgl"));
+    // The part of the library that draws with it has to be unpacked.
+    return "DecompressionStream" in window && Boolean(canvas.getContext("webgl2") || canvas.getContext("webgl"));
   } catch { return false; }
 });
 

@@ -22,6 +22,26 @@ pub(super) struct Waiting {
     passed: u64,
 }
 
+impl Waiting {
+    /// Whether another one does the same from where this one ends.
+    fn continued_by(&self, other: &Self) -> bool {
+        self.request.end_bytes() == other.request.offset_bytes
+            && self.request.operation == other.request.operation
+    }
+}
+
+/// What the queue knows of the head.
+pub(super) trait Head {
+    /// When it would be over the first byte of a request that is served next.
+    fn begins_ns(&self, waiting: &Waiting) -> u64;
+
+    /// The time at which the end of a request passes below it, in the measure of [`Location::stream_ns`].
+    fn end_ns(&self, waiting: &Waiting) -> u64;
+
+    /// A turn of the platters.
+    fn turn_ns(&self) -> u64;
+}
+
 /// The disk's command queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
@@ -44,9 +64,9 @@ impl Queue {
         self.waiting.push(Waiting { slot, request, place, ready_ns, passed: 0 });
     }
 
-    /// Takes out the request that is served next, given when the head would be over the first byte of each.
-    pub(super) fn pop(&mut self, begins_ns: impl Fn(&Waiting) -> u64) -> Option<Waiting> {
-        let chosen = self.choose(begins_ns)?;
+    /// Takes out the request that is served next.
+    pub(super) fn pop(&mut self, head: &impl Head) -> Option<Waiting> {
+        let chosen = self.choose(head)?;
         // In order of arrival, so that equals are served first come, first served.
         let next = self.waiting.remove(chosen);
         for earlier in &mut self.waiting[..chosen] {
@@ -55,14 +75,41 @@ impl Queue {
         Some(next)
     }
 
-    fn choose(&self, begins_ns: impl Fn(&Waiting) -> u64) -> Option<usize> {
+    fn choose(&self, head: &impl Head) -> Option<usize> {
         if self.waiting.len() <= 1 {
             return (!self.waiting.is_empty()).then_some(0);
         }
         if let Some(starved) = self.waiting.iter().position(|w| w.passed >= self.most_passed) {
             return Some(starved);
         }
-        (0..self.waiting.len()).filter(|i| self.may_pass(*i)).min_by_key(|i| begins_ns(&self.waiting[*i]))
+        let nearest = (0..self.waiting.len())
+            .filter(|i| self.may_pass(*i))
+            .min_by_key(|i| head.begins_ns(&self.waiting[*i]))?;
+        Some(self.first_of_run(nearest, head))
+    }
+
+    /// Where requests in sequence wait, of which this is one: the first of them, if all are done sooner from there on. From
+    /// another one on, the head comes back to the first when that is below it again.
+    fn first_of_run(&self, nearest: usize, head: &impl Head) -> usize {
+        let at = |i: usize| &self.waiting[i];
+        let first = self.follow(nearest, |other, this| other.continued_by(this));
+        if first == nearest || !self.may_pass(first) {
+            return nearest;
+        }
+        let last = self.follow(nearest, |other, this| this.continued_by(other));
+        let turn_ns = head.turn_ns();
+        let back_ns =
+            (at(first).place.stream_ns % turn_ns + turn_ns - head.end_ns(at(last)) % turn_ns) % turn_ns;
+        if head.begins_ns(at(first)) <= head.begins_ns(at(nearest)) + back_ns { first } else { nearest }
+    }
+
+    /// The end of a chain of requests, of which each `is_next` to the one before.
+    fn follow(&self, from: usize, is_next: impl Fn(&Waiting, &Waiting) -> bool) -> usize {
+        let next = |this: &usize| {
+            let this = &self.waiting[*this];
+            self.waiting.iter().position(|other| is_next(other, this))
+        };
+        std::iter::successors(Some(from), next).last().unwrap_or(from)
     }
 
     /// Whether no earlier request that changes the same place still waits.

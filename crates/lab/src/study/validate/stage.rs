@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fsage_model::crash::{CrashLoad, MOST_THREADS};
+use fsage_model::crash::{CrashLoad, DriveBehaviour, MOST_THREADS};
 use fsage_model::disk::DiskTime;
 use fsage_model::load::{PaceSpec, StopSpec, WriteMode};
 use fsage_model::measure::Effect;
@@ -260,6 +260,11 @@ impl Limits for PowerCutsStage {
         };
         check.require(disk.share.is_none(), "", || {
             "a crash state is one of the whole drive: give the volume a `medium` of its own".to_owned()
+        });
+        let drives = disk.drives > 1 || disk.fast.is_some();
+        check.require(!(drives && self.drive == DriveBehaviour::DropsFlush), "drive", || {
+            "a flush that one of several drives drops is made up for by the next drive's, which counts for all: use `lying`"
+                .to_owned()
         });
         if let Some(failed) = self.failed_drive {
             // The first layer that joins has all drives; those below it have one each.
