@@ -194,6 +194,7 @@ fsage.draw = (figure) => {
   try {
     const { traces, layout } = chart.draw(state(figure), figure);
     if (isSolid(traces) && !solid) {
+      figure.dataset.drawn = "yes"; // it will be, or says why not
       fsage.solid().then(() => fsage.draw(figure), (error) => failed(figure, plot, error));
       return;
     }
