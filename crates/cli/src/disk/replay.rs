@@ -56,7 +56,7 @@ pub struct ReplayArgs {
     /// Size of the modelled disk [default: from the log, or large enough for its requests]
     #[arg(long, value_name = "SIZE", requires = "model")]
     pub size: Option<Bytes>,
-    /// Queue depth of the modelled disk: requests in flight
+    /// Queue depth: requests that the modelled disk has at a time; the next ones come when all of these are done
     #[arg(long, value_name = "N", default_value_t = 1, requires = "model", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub iodepth: u16,
     /// Send requests at their recorded times, by the log's clock, instead of one after the other

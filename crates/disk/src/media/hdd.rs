@@ -3,7 +3,7 @@
 //! Follows Ruemmler and Wilkes (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994): zoned
 //! geometry, a seek curve in two parts, settling, head switches, rotation by angle, read-ahead and write
 //! caching; to it come a command queue (shortest positioning time first) and elevator destaging. Parts:
-//! `geometry`, `seek`, `mechanism`, `cache`, `queue`; `shingle` and `place` for tracks that overlap.
+//! `geometry`, `seek`, `mechanism`, `cache`, `queue`, `head`; `shingle` and `place` for tracks that overlap.
 //!
 //! **Time.** The mechanism does one thing at a time; the electronics take commands in and move data over the
 //! interface beside it. The mechanism's time is split without remainder: `busy_ns = seek_ns + settle_ns +
@@ -27,6 +27,7 @@
 
 mod cache;
 mod geometry;
+mod head;
 mod mechanism;
 mod place;
 mod queue;
@@ -38,8 +39,9 @@ use fsage_model::medium::hdd::{Arrival, Parameters};
 
 use self::cache::{ReadCache, WriteCache};
 use self::geometry::Location;
+use self::head::ReadingHead;
 use self::mechanism::Mechanism;
-use self::queue::{Head, Queue, Waiting};
+use self::queue::{Queue, Waiting};
 pub use self::seek::Points;
 use self::shingle::Shingle;
 use super::Model;
@@ -205,7 +207,7 @@ impl Hdd {
         let (start, end) = (request.offset_bytes, request.end_bytes());
         match request.operation {
             _ if start == end => Some(ready_ns),
-            Operation::Read if self.write_cache.holds(start, end) || self.is_held(start, end) => {
+            Operation::Read if self.write_cache.holds(start, end) || self.is_held(start, end, ready_ns) => {
                 self.tally.cache_hits += 1;
                 Some(self.interface.pass(ready_ns, request.length_bytes))
             }
@@ -217,15 +219,30 @@ impl Hdd {
         }
     }
 
-    fn is_held(&mut self, start: u64, end: u64) -> bool {
+    fn is_held(&mut self, start: u64, end: u64, now_ns: u64) -> bool {
         let mut at = start;
         while at < end {
             let (place, next) = self.place(at, end);
-            if self.read_cache.held(place, place + (next - at)) < next - at {
+            let place_end = place + (next - at);
+            if self.read_cache.held(place, place_end) < next - at
+                && !self.is_read_ahead(place, place_end, now_ns)
+            {
                 return false;
             }
             at = next;
         }
+        true
+    }
+
+    /// Whether reading ahead has ended and holds a range; if so, it goes on behind it.
+    fn is_read_ahead(&mut self, start: u64, end: u64, now_ns: u64) -> bool {
+        let geometry = &self.mechanism.geometry;
+        let Some(limit) = self.read_cache.ended(geometry, now_ns, start, end) else { return false };
+        let start_ns = now_ns.max(self.mechanism.free_ns);
+        let at = geometry.locate(limit);
+        let at_ns = start_ns + self.mechanism.positioning_from(&at, start_ns, &at, false).total_ns();
+        self.read_cache.resume(at, at_ns);
+        self.read_cache.demand(end, self.platter_bytes);
         true
     }
 
@@ -394,16 +411,17 @@ impl Hdd {
         self.taken_in_ns
     }
 
-    /// Serves the requests between two flushes, all of them waiting at `now_ns`.
+    /// Serves the requests between two flushes, all of them waiting at `now_ns`: those that have a place in the queue are
+    /// taken in then, the others when one becomes free.
     fn section(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) -> u64 {
-        let mut last_ns = now_ns;
+        let (mut last_ns, mut free_ns) = (now_ns, now_ns);
         let mut arrivals = batch.iter().enumerate();
         loop {
             while !self.queue.is_full() {
                 let Some((slot, request)) = arrivals.next() else { break };
                 let request = request.within(self.size_bytes);
                 self.count(&request);
-                let taken_in_ns = self.take_in(now_ns);
+                let taken_in_ns = self.take_in(free_ns);
                 match self.electronics(&request, taken_in_ns) {
                     Some(ns) => {
                         done_ns[slot] = ns;
@@ -416,9 +434,13 @@ impl Hdd {
                     }
                 }
             }
-            let head = ReadingHead { mechanism: &self.mechanism, read_cache: &self.read_cache };
+            let was_full = self.queue.is_full();
+            let head = ReadingHead::new(&self.mechanism, &self.read_cache, &self.interface, self.taken_in_ns);
             let Some(waiting) = self.queue.pop(&head) else { break };
             let ns = self.platters(&waiting);
+            if was_full {
+                free_ns = ns;
+            }
             done_ns[waiting.slot] = ns;
             last_ns = last_ns.max(ns);
         }
@@ -517,35 +539,6 @@ impl Model for Hdd {
             ]);
         }
         counters
-    }
-}
-
-/// The head, which may be reading ahead.
-struct ReadingHead<'a> {
-    mechanism: &'a Mechanism,
-    read_cache: &'a ReadCache,
-}
-
-impl Head for ReadingHead<'_> {
-    fn begins_ns(&self, waiting: &Waiting) -> u64 {
-        let Self { mechanism, read_cache } = self;
-        let start_ns = mechanism.free_ns.max(waiting.ready_ns);
-        let reads = waiting.request.operation == Operation::Read;
-        if reads && read_cache.streams(&mechanism.geometry, start_ns, waiting.place.byte) {
-            return read_cache
-                .stream
-                .map_or(start_ns, |stream| start_ns.max(stream.reaches_ns(&waiting.place)));
-        }
-        start_ns + mechanism.positioning(start_ns, &waiting.place, !reads).total_ns()
-    }
-
-    fn end_ns(&self, waiting: &Waiting) -> u64 {
-        let length_bytes = waiting.request.length_bytes;
-        self.mechanism.geometry.locate(waiting.place.byte.saturating_add(length_bytes)).stream_ns
-    }
-
-    fn turn_ns(&self) -> u64 {
-        self.mechanism.geometry.turn_ns()
     }
 }
 

@@ -24,7 +24,7 @@ const BUFFERED_FIO_VERSION: u32 = 4;
 
 /// The same of volumes on modelled hard disks, of which the first version has none. 2: one head, also for requests
 /// in sequence that wait together.
-const HARD_DISK_VERSION: u32 = 2;
+const HARD_DISK_VERSION: u32 = 3;
 
 /// What runs trials, for their records.
 #[must_use]
@@ -210,7 +210,7 @@ mod tests {
             let study = load(&file, &Overrides::default(), crate::study::Consent::Given).unwrap();
             canonical(&study.cells[0].spec)
         };
-        let version = r#""hard_disk_version":2"#;
+        let version = r#""hard_disk_version":3"#;
         assert!(on("medium = 'hdd-7200'").contains(version));
         assert!(!on("medium = 'ssd'").contains(version));
         assert!(!on("kind = 'loop'").contains(version));

@@ -83,6 +83,19 @@ impl ReadCache {
         )
     }
 
+    /// Where reading ahead ended, if it has by then and holds all of a range.
+    pub(super) fn ended(&self, geometry: &Geometry, now_ns: u64, start: u64, end: u64) -> Option<u64> {
+        let stream = self.stream.as_ref().filter(|stream| stream.start <= start && end <= stream.limit)?;
+        (stream.reached(geometry, now_ns) == stream.limit).then_some(stream.limit)
+    }
+
+    /// Reading ahead has ended and is to go on: the head comes back to the place where it ended at that time.
+    pub(super) fn resume(&mut self, at: Location, at_ns: u64) {
+        if let Some(stream) = &mut self.stream {
+            (stream.from, stream.from_ns) = (at, at_ns);
+        }
+    }
+
     /// The demand grew to `end`: the stream continues behind it, and forgets what the segment has no room
     /// for.
     pub(super) fn demand(&mut self, end: u64, size_bytes: u64) {

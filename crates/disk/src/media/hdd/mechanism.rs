@@ -73,18 +73,29 @@ impl Mechanism {
         })
     }
 
-    /// What it takes from where the head is at `start_ns`.
+    /// What it takes from where the last access ended, at `start_ns`.
     pub(super) fn positioning(&self, start_ns: u64, to: &Location, write: bool) -> Positioning {
+        self.positioning_from(&self.at, start_ns, to, write)
+    }
+
+    /// What it takes from a place where the head is at `start_ns`.
+    pub(super) fn positioning_from(
+        &self,
+        at: &Location,
+        start_ns: u64,
+        to: &Location,
+        write: bool,
+    ) -> Positioning {
         let mut cost = Positioning::default();
         // The very next byte: the skew already covers the switch, the wait for it is rotation.
-        if to.byte != self.at.byte {
-            if to.cylinder != self.at.cylinder {
-                let distance = self.at.cylinder.abs_diff(to.cylinder);
+        if to.byte != at.byte {
+            if to.cylinder != at.cylinder {
+                let distance = at.cylinder.abs_diff(to.cylinder);
                 cost.seek_ns = self.curve.time_ns(distance);
                 if write {
                     cost.settle_ns = self.write_curve.time_ns(distance).saturating_sub(cost.seek_ns);
                 }
-            } else if to.surface != self.at.surface {
+            } else if to.surface != at.surface {
                 // Also of writes: tracks are skewed by what a transfer of either kind needs.
                 cost.switch_ns = self.head_switch_ns;
             }
