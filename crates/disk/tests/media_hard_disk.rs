@@ -46,7 +46,7 @@ fn mixed(bench: &mut Bench, count: u64, kind: impl Fn(u64) -> Operation) -> Vec<
 }
 
 fn in_turn(n: u64) -> Operation {
-    if n % 2 == 0 { Operation::Read } else { Operation::Write }
+    if n.is_multiple_of(2) { Operation::Read } else { Operation::Write }
 }
 
 /// A disk that holds one command at a time takes in the next when it has answered: a batch takes as long as its requests
