@@ -207,11 +207,18 @@ impl Hdd {
         let (start, end) = (request.offset_bytes, request.end_bytes());
         match request.operation {
             _ if start == end => Some(ready_ns),
-            Operation::Read if self.write_cache.holds(start, end) || self.is_held(start, end, ready_ns) => {
+            Operation::Read
+                if !self.queue.changes(start, end)
+                    && (self.write_cache.holds(start, end) || self.is_held(start, end)) =>
+            {
                 self.tally.cache_hits += 1;
                 Some(self.interface.pass(ready_ns, request.length_bytes))
             }
-            Operation::Write if !request.fua && request.length_bytes <= self.write_cache_bytes => {
+            Operation::Write
+                if !request.fua
+                    && request.length_bytes <= self.write_cache_bytes
+                    && !self.queue.changes(start, end) =>
+            {
                 Some(self.buffer_write(request, ready_ns))
             }
             Operation::Discard | Operation::Flush => Some(ready_ns),
@@ -219,30 +226,15 @@ impl Hdd {
         }
     }
 
-    fn is_held(&mut self, start: u64, end: u64, now_ns: u64) -> bool {
+    fn is_held(&mut self, start: u64, end: u64) -> bool {
         let mut at = start;
         while at < end {
             let (place, next) = self.place(at, end);
-            let place_end = place + (next - at);
-            if self.read_cache.held(place, place_end) < next - at
-                && !self.is_read_ahead(place, place_end, now_ns)
-            {
+            if self.read_cache.held(place, place + (next - at)) < next - at {
                 return false;
             }
             at = next;
         }
-        true
-    }
-
-    /// Whether reading ahead has ended and holds a range; if so, it goes on behind it.
-    fn is_read_ahead(&mut self, start: u64, end: u64, now_ns: u64) -> bool {
-        let geometry = &self.mechanism.geometry;
-        let Some(limit) = self.read_cache.ended(geometry, now_ns, start, end) else { return false };
-        let start_ns = now_ns.max(self.mechanism.free_ns);
-        let at = geometry.locate(limit);
-        let at_ns = start_ns + self.mechanism.positioning_from(&at, start_ns, &at, false).total_ns();
-        self.read_cache.resume(at, at_ns);
-        self.read_cache.demand(end, self.platter_bytes);
         true
     }
 
@@ -319,13 +311,13 @@ impl Hdd {
         if request.operation == Operation::Read {
             return self.read(waiting);
         }
-        self.superseded(start, end, waiting.ready_ns);
-        self.stop_stream(waiting.ready_ns);
-        self.write_cache.remove(start, end);
         let mut ready_ns = waiting.ready_ns;
         if request.operation == Operation::Write {
             ready_ns = self.interface.pass(ready_ns, request.length_bytes);
         }
+        self.superseded(start, end, ready_ns);
+        self.stop_stream(ready_ns);
+        self.write_cache.remove(start, end);
         self.store(ready_ns, start, end, end)
     }
 
@@ -346,8 +338,13 @@ impl Hdd {
     /// Reads a part of a request that is in one piece on the platters; gives when its end has been read.
     fn read_places(&mut self, waiting: &Waiting, start: u64, end: u64) -> u64 {
         let now_ns = waiting.ready_ns.max(self.mechanism.free_ns);
-        if self.read_cache.streams(&self.mechanism.geometry, now_ns, start) {
+        if self.read_cache.streams(&self.mechanism.geometry, now_ns, start) || self.resumes(now_ns, start) {
             return self.read_on(end);
+        }
+        if self.read_cache.held(start, end) == end - start {
+            // It came into the buffer while it waited.
+            self.tally.cache_hits += 1;
+            return now_ns;
         }
         self.stop_stream(now_ns);
         let from = start + self.read_cache.held(start, end).min(end - start - 1);
@@ -361,6 +358,16 @@ impl Hdd {
         }
         self.read_cache.begin(start.min(first), self.mechanism.at, ended_ns, self.platter_bytes);
         ended_ns
+    }
+
+    /// Whether reading ahead had ended and holds a byte: it goes on when the place where it ended is below the head again.
+    fn resumes(&mut self, now_ns: u64, start: u64) -> bool {
+        let geometry = &self.mechanism.geometry;
+        let Some(limit) = self.read_cache.ended(geometry, now_ns, start) else { return false };
+        let at = geometry.locate(limit);
+        let rotation_ns = self.mechanism.positioning_from(&at, now_ns, &at, false).rotation_ns();
+        self.read_cache.resume(at, now_ns, rotation_ns);
+        true
     }
 
     /// What of a track passes under the head between its arrival and a place: the first byte of what ends at
@@ -384,12 +391,15 @@ impl Hdd {
         self.read_cache.demand(end, self.platter_bytes);
         let to = self.mechanism.geometry.locate(end);
         let Some(stream) = &mut self.read_cache.stream else { return 0 };
-        let reaches_ns = stream.reaches_ns(&to);
+        let (reaches_ns, is_ahead) = (stream.reaches_ns(&to), stream.is_ahead(&to));
+        self.mechanism.turned(stream.take_rotation_ns(&to));
         if to.byte > stream.counted.byte {
             let from = std::mem::replace(&mut stream.counted, to);
             self.mechanism.passed(&from, &to);
         }
-        self.mechanism.busy_until(reaches_ns, &to);
+        if is_ahead {
+            self.mechanism.busy_until(reaches_ns, &to);
+        }
         self.tally.cache_hits += 1;
         reaches_ns
     }
@@ -411,8 +421,8 @@ impl Hdd {
         self.taken_in_ns
     }
 
-    /// Serves the requests between two flushes, all of them waiting at `now_ns`: those that have a place in the queue are
-    /// taken in then, the others when one becomes free.
+    /// Serves the requests between two flushes, all of them waiting at `now_ns`. Of those that need the platters, the
+    /// queue takes in as many as it has places for; the others come when one becomes free.
     fn section(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) -> u64 {
         let (mut last_ns, mut free_ns) = (now_ns, now_ns);
         let mut arrivals = batch.iter().enumerate();
@@ -435,7 +445,7 @@ impl Hdd {
                 }
             }
             let was_full = self.queue.is_full();
-            let head = ReadingHead::new(&self.mechanism, &self.read_cache, &self.interface, self.taken_in_ns);
+            let head = ReadingHead::new(&self.mechanism, &self.read_cache, &self.interface);
             let Some(waiting) = self.queue.pop(&head) else { break };
             let ns = self.platters(&waiting);
             if was_full {

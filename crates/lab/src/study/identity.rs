@@ -23,8 +23,11 @@ const FIO_VERSION: u32 = 3;
 const BUFFERED_FIO_VERSION: u32 = 4;
 
 /// The same of volumes on modelled hard disks, of which the first version has none. 2: one head, also for requests
-/// in sequence that wait together.
+/// in sequence that wait together; 3: a buffer that was filled in a pause, a queue that knows where the head is.
 const HARD_DISK_VERSION: u32 = 3;
+
+/// The same of power cuts below several drives, of which the first version has none. 2: a flush is of one drive.
+const DRIVES_VERSION: u32 = 2;
 
 /// What runs trials, for their records.
 #[must_use]
@@ -79,6 +82,7 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
     let others = stages.iter().flat_map(|stage| other_volumes(stage));
     let on_hard_disk = std::iter::once(&cell.volume).chain(others).any(VolumeSpec::is_hard_disk);
     let kind = &cell.file_system.kind;
+    let drives = matches!(&cell.volume, VolumeSpec::Disk(disk) if disk.drives > 1 || disk.fast.is_some());
     let stages: Vec<Value> = stages
         .iter()
         .map(|stage| {
@@ -88,6 +92,9 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
                 // Its first version had no directories and no attributes.
                 if map.get("load") == Some(&serde_json::json!(CrashLoad::Sequences)) {
                     map.insert("load_version".to_owned(), SEQUENCES_VERSION.into());
+                }
+                if drives && matches!(stage, StageSpec::PowerCuts(_)) {
+                    map.insert("drives_version".to_owned(), DRIVES_VERSION.into());
                 }
                 if let StageSpec::Fio(fio) = stage {
                     let is_buffered = fio.points().iter().any(FioPoint::is_buffered);

@@ -24,8 +24,12 @@ pub(super) struct Stream {
     start: u64,
     /// A place that was under the head...
     from: Location,
-    /// ... and when.
+    /// ... and when: a turn later at most than the data before it was held, where the head had stopped there.
     from_ns: u64,
+    /// When all before that place was held.
+    held_ns: u64,
+    /// The turn that the head waits at that place, as long as nobody asked for what is behind it.
+    rotation_ns: u64,
     /// Where it stops.
     limit: u64,
     /// Up to here its time has been counted.
@@ -39,8 +43,21 @@ impl Stream {
         geometry.byte_at(self.from.stream_ns.saturating_add(elapsed_ns)).clamp(self.from.byte, self.limit)
     }
 
-    /// When the head reaches a place.
+    /// What the head waited for a place, to be counted once.
+    pub(super) const fn take_rotation_ns(&mut self, to: &Location) -> u64 {
+        if self.is_ahead(to) { std::mem::replace(&mut self.rotation_ns, 0) } else { 0 }
+    }
+
+    /// Whether what is before a place was not all held when the head last was at a known place.
+    pub(super) const fn is_ahead(&self, to: &Location) -> bool {
+        to.byte > self.from.byte
+    }
+
+    /// When what is before a place has been read.
     pub(super) const fn reaches_ns(&self, to: &Location) -> u64 {
+        if !self.is_ahead(to) {
+            return self.held_ns;
+        }
         self.from_ns.saturating_add(to.stream_ns.saturating_sub(self.from.stream_ns))
     }
 }
@@ -72,6 +89,11 @@ impl ReadCache {
         })
     }
 
+    /// Whether a finished segment holds all of a range.
+    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
+        self.segments.iter().any(|segment| segment.start <= start && end <= segment.end)
+    }
+
     /// Whether the stream holds the beginning of a range, or will within the length of an outer track, and can
     /// continue to its end without having stopped.
     pub(super) fn streams(&self, geometry: &Geometry, now_ns: u64, start: u64) -> bool {
@@ -83,16 +105,18 @@ impl ReadCache {
         )
     }
 
-    /// Where reading ahead ended, if it has by then and holds all of a range.
-    pub(super) fn ended(&self, geometry: &Geometry, now_ns: u64, start: u64, end: u64) -> Option<u64> {
-        let stream = self.stream.as_ref().filter(|stream| stream.start <= start && end <= stream.limit)?;
-        (stream.reached(geometry, now_ns) == stream.limit).then_some(stream.limit)
+    /// Where reading ahead ended, if it has by then and holds a byte.
+    pub(super) fn ended(&self, geometry: &Geometry, now_ns: u64, start: u64) -> Option<u64> {
+        let stream = self.stream.as_ref().filter(|stream| (stream.start..stream.limit).contains(&start))?;
+        let has_ended = now_ns >= stream.held_ns && stream.reached(geometry, now_ns) == stream.limit;
+        has_ended.then_some(stream.limit)
     }
 
-    /// Reading ahead has ended and is to go on: the head comes back to the place where it ended at that time.
-    pub(super) fn resume(&mut self, at: Location, at_ns: u64) {
+    /// Reading ahead has ended and is to go on: the head waits until the place where it ended is below it again.
+    pub(super) fn resume(&mut self, at: Location, now_ns: u64, rotation_ns: u64) {
         if let Some(stream) = &mut self.stream {
-            (stream.from, stream.from_ns) = (at, at_ns);
+            (stream.from, stream.held_ns, stream.from_ns) = (at, now_ns, now_ns + rotation_ns);
+            stream.rotation_ns = rotation_ns;
         }
     }
 
@@ -131,7 +155,15 @@ impl ReadCache {
         }
         let limit = at.byte.saturating_add(self.segment_bytes).min(size_bytes);
         let start = start.max(at.byte.saturating_sub(self.segment_bytes));
-        self.stream = Some(Stream { start, from: at, from_ns: at_ns, limit, counted: at });
+        self.stream = Some(Stream {
+            start,
+            from: at,
+            from_ns: at_ns,
+            held_ns: at_ns,
+            rotation_ns: 0,
+            limit,
+            counted: at,
+        });
     }
 
     /// The arm is needed elsewhere: what was read stays as a segment. Gives the byte the head is at.

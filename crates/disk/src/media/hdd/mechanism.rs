@@ -134,6 +134,12 @@ impl Mechanism {
         }
     }
 
+    /// Counts a wait for a place on the right track.
+    pub(super) const fn turned(&mut self, rotation_ns: u64) {
+        self.work.rotation_ns += rotation_ns;
+        self.work.busy_ns += rotation_ns;
+    }
+
     /// Counts that the data between two places passed under the head.
     pub(super) fn passed(&mut self, from: &Location, to: &Location) {
         let (stream_ns, media_ns) = (to.stream_ns - from.stream_ns, to.media_ns - from.media_ns);

@@ -7,7 +7,7 @@
 //! others have passed a given number of times goes next.
 
 use super::geometry::Location;
-use crate::request::Request;
+use crate::request::{Operation, Request};
 
 /// A request that needs the mechanism.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,11 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    #[cfg(test)]
+    pub(super) const fn of(request: Request, place: Location, ready_ns: u64) -> Self {
+        Self { slot: 0, request, place, ready_ns, passed: 0 }
+    }
+
     /// Whether another one does the same from where this one ends.
     fn continued_by(&self, other: &Self) -> bool {
         self.request.end_bytes() == other.request.offset_bytes
@@ -62,6 +67,14 @@ impl Queue {
 
     pub(super) fn push(&mut self, slot: usize, request: Request, place: Location, ready_ns: u64) {
         self.waiting.push(Waiting { slot, request, place, ready_ns, passed: 0 });
+    }
+
+    /// Whether a request that waits changes a range.
+    pub(super) fn changes(&self, start: u64, end: u64) -> bool {
+        self.waiting.iter().any(|waiting| {
+            let request = &waiting.request;
+            request.operation != Operation::Read && request.offset_bytes < end && start < request.end_bytes()
+        })
     }
 
     /// Takes out the request that is served next.
@@ -114,7 +127,7 @@ impl Queue {
 
     /// Whether no earlier request that changes the same place still waits.
     fn may_pass(&self, chosen: usize) -> bool {
-        let reads = |w: &Waiting| w.request.operation == crate::request::Operation::Read;
+        let reads = |w: &Waiting| w.request.operation == Operation::Read;
         let later = &self.waiting[chosen];
         self.waiting[..chosen].iter().all(|earlier| {
             (reads(earlier) && reads(later))
