@@ -564,6 +564,9 @@ fn failed(failing: &Failing) -> String {
             escape::line(&damage.what)
         );
     }
+    for line in failing.drives() {
+        let _ = writeln!(words, "  {line}");
+    }
     for line in failing.kernel.iter().take(4) {
         let _ = writeln!(words, "  kernel: {line}");
     }

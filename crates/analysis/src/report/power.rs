@@ -44,6 +44,8 @@ pub struct Survival {
     /// Of the broken ones, those that known findings explain.
     pub known: u64,
     pub checked: u64,
+    /// States in which an array started by force only, and those of them with damage.
+    pub forced: (u64, u64),
     pub findings: BTreeMap<KnownFinding, u64>,
     pub damage: BTreeMap<DamageKind, u64>,
     pub updates: BTreeMap<UpdateWay, BTreeMap<UpdateOutcome, u64>>,
@@ -106,6 +108,7 @@ impl Survival {
             broken: 0,
             known: 0,
             checked: 0,
+            forced: (0, 0),
             findings: BTreeMap::new(),
             damage: BTreeMap::new(),
             updates: BTreeMap::new(),
@@ -125,6 +128,8 @@ impl Survival {
         self.broken += report.broken;
         self.known += report.known;
         self.checked += report.checked;
+        self.forced.0 += report.forced_starts;
+        self.forced.1 += report.forced_damaged;
         for (finding, states) in &report.findings {
             *self.findings.entry(*finding).or_default() += states;
         }

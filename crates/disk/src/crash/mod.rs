@@ -2,7 +2,8 @@
 //!
 //! The fault model is docs/power.md. In short, for a cut after some requests of the log:
 //!
-//! - everything before the last flush that was really done is on the medium ([`CrashState::durable`]);
+//! - everything before the last flush of its drive that was really done is on the medium ([`CrashState::durable`]: up to there, whatever
+//!   the drive);
 //! - of what was written after it (the *pending* changes) any subset may be missing, and one request may be
 //!   torn at the boundaries of the drive's atomic unit;
 //! - changes of the same block keep their order among those that are not missing: a cache holds one version

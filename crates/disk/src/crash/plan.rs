@@ -27,7 +27,7 @@ use fsage_model::crash::{
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::timeline::{Image, Timeline, Unit};
+use super::timeline::{Change, Image, Timeline, Unit};
 
 /// Pending changes up to which every subset is tried at a cut before a flush.
 pub const EXHAUSTIVE: usize = 4;
@@ -50,6 +50,8 @@ struct Cut {
     /// Pending changes, as a range of the timeline's; the last is the one after which the cut is.
     first: usize,
     end: usize,
+    /// How many of them may be missing: not those that their own drive has flushed.
+    pending: usize,
     /// Number of the first request that may be missing.
     durable: u64,
     /// The latest position with the same bytes if nothing is missing, and if something is.
@@ -90,7 +92,7 @@ pub fn plan(timeline: &Timeline, spec: &CrashSpec) -> Plan {
     }
     let Planner { mut states, considered, seen, .. } = planner;
     states.sort_by(|a, b| (a.cut, a.durable, &a.lost).cmp(&(b.cut, b.durable, &b.lost)));
-    let pending = |cut: &Cut| wide(cut.end - cut.first);
+    let pending = |cut: &Cut| wide(cut.pending);
     let coverage = CrashCoverage {
         changes: wide(timeline.changes.len()),
         flushes: wide(timeline.flushes.len()),
@@ -107,6 +109,8 @@ pub fn plan(timeline: &Timeline, spec: &CrashSpec) -> Plan {
 fn cuts(timeline: &Timeline, spec: &CrashSpec) -> Vec<Cut> {
     let mut cuts = Vec::with_capacity(timeline.changes.len());
     let (mut flushed, mut first, mut held) = (0, 0, 0);
+    let (mut pending, mut counted) = (0, 0);
+    let by_place = flushes_count_by_place(spec.drive);
     for (number, change) in timeline.changes.iter().enumerate() {
         while timeline.flushes.get(flushed).is_some_and(|flush| *flush < change.entry) {
             flushed += 1;
@@ -132,6 +136,9 @@ fn cuts(timeline: &Timeline, spec: &CrashSpec) -> Vec<Cut> {
         let is_certain = |first: usize, held: u64| match spec.drive {
             DriveBehaviour::Protected | DriveBehaviour::PairedPages => true,
             DriveBehaviour::Lying => held > spec.cache_bytes,
+            _ if by_place => {
+                timeline.changes.get(first).is_some_and(|pending| pending.is_flushed_before(change.entry))
+            }
             _ => timeline.changes.get(first).is_some_and(|change| change.entry < durable),
         };
         while first < number && is_certain(first, held) {
@@ -139,9 +146,19 @@ fn cuts(timeline: &Timeline, spec: &CrashSpec) -> Vec<Cut> {
             held -= done.saturating_mul(timeline.unit_bytes);
             first += 1;
         }
+        pending = if !by_place {
+            number + 1 - first
+        } else if counted == flushed {
+            pending + 1
+        } else {
+            let rest = timeline.changes.get(first..=number).unwrap_or_default();
+            rest.iter().filter(|pending| !pending.is_flushed_before(change.entry)).count()
+        };
+        counted = flushed;
         cuts.push(Cut {
             first,
             end: number + 1,
+            pending,
             durable: timeline.changes.get(first).map_or(durable, |change| change.entry),
             whole_until: next,
             partial_until,
@@ -149,6 +166,11 @@ fn cuts(timeline: &Timeline, spec: &CrashSpec) -> Vec<Cut> {
         });
     }
     cuts
+}
+
+/// Whether a flush that was done brings all of its place to the medium, and nothing else decides what is there.
+const fn flushes_count_by_place(drive: DriveBehaviour) -> bool {
+    matches!(drive, DriveBehaviour::Honest | DriveBehaviour::LostMapping | DriveBehaviour::BitErrors)
 }
 
 /// What the medium holds for sure at each cut, computed once in order.
@@ -249,7 +271,7 @@ impl Planner<'_> {
             kind,
             cut: until,
             durable: cut.durable,
-            pending: wide(cut.end - cut.first),
+            pending: wide(cut.pending),
             lost: choice.lost.iter().map(entry).collect(),
             torn: choice
                 .torn
@@ -300,18 +322,19 @@ impl Planner<'_> {
 
     /// The choice of this number at a cut before a flush; none beyond the last.
     fn nth(&mut self, cut: &Cut, level: usize) -> Option<Choice> {
-        let pending = cut.end - cut.first;
+        let losable = self.losable(cut);
+        let pending = losable.len();
         let all_but = |kept: usize| -> Vec<usize> { (0..pending).filter(|number| *number != kept).collect() };
         let subsets = if pending <= EXHAUSTIVE { (1 << pending) - 1 } else { 1 + 2 * pending };
         if level >= subsets {
-            let number = Some(level - subsets).filter(|number| *number < pending)?;
+            let number = *losable.get(level - subsets)?;
             let torn = self.tear(cut, number).map(|kept| (number, kept));
             return Some(Choice { torn, ..Choice::default() });
         }
         let lost = if pending <= EXHAUSTIVE {
             // Every subset but the empty one, that with everything missing first.
             let mask = subsets - level;
-            (0..pending).filter(|number| mask >> number & 1 == 1).collect()
+            (0..pending).filter(|number| mask >> number & 1 == 1).collect::<Vec<usize>>()
         } else if level == 0 {
             (0..pending).collect()
         } else if level <= pending {
@@ -319,6 +342,7 @@ impl Planner<'_> {
         } else {
             all_but(2 * pending - level)
         };
+        let lost = lost.into_iter().filter_map(|number| losable.get(number).copied()).collect();
         Some(Choice { lost, ..Choice::default() })
     }
 
@@ -344,8 +368,19 @@ impl Planner<'_> {
     /// Each pending change is there with a probability of 1/4, 1/2 or 3/4.
     fn missing(&mut self, cut: &Cut) -> Choice {
         let quarters = 1 + self.below(3);
-        let lost = (0..cut.end - cut.first).filter(|_| self.below(4) >= quarters).collect();
+        let lost = self.losable(cut).into_iter().filter(|_| self.below(4) >= quarters).collect();
         Choice { lost, ..Choice::default() }
+    }
+
+    /// The pending changes that may be missing, by their places: not those that their own drive has flushed.
+    fn losable(&self, cut: &Cut) -> Vec<usize> {
+        let changes = self.timeline.changes.get(cut.first..cut.end).unwrap_or_default();
+        if changes.len() == cut.pending {
+            return (0..cut.pending).collect();
+        }
+        let until = changes.last().map_or(0, |change| change.entry);
+        let is_there = |number: &usize| !changes.get(*number).is_some_and(|c| c.is_flushed_before(until));
+        (0..changes.len()).filter(is_there).collect()
     }
 
     /// Atomic units of a pending change that are on the medium: some, not all; none where it is only one.
@@ -370,9 +405,12 @@ impl Planner<'_> {
     /// `image`: what is there for sure at the cut.
     fn consider_on(&mut self, cut: &Cut, choice: &Choice, image: &Image<'_>, images: &Images<'_>) {
         let changes = self.timeline.changes.get(cut.first..cut.end).unwrap_or_default();
-        // Forced writes are on the medium once they are answered, whatever else is missing.
+        // Forced writes are on the medium once they are answered, whatever else is missing, and so is what its own drive has
+        // flushed since.
         let honest = self.spec.drive == DriveBehaviour::Honest;
-        let stays = |number: usize| honest && changes.get(number).is_some_and(|change| change.forced);
+        let cut_entry = changes.last().map_or(0, |change| change.entry);
+        let is_there = |change: &Change| change.forced || change.is_flushed_before(cut_entry);
+        let stays = |number: usize| honest && changes.get(number).is_some_and(is_there);
         let mut choice = choice.clone();
         choice.lost.retain(|number| !stays(*number));
         choice.torn = choice.torn.filter(|(number, _)| !stays(*number));

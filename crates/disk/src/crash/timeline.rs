@@ -18,8 +18,18 @@ pub struct Change {
     pub forced: bool,
     /// It is a write: a discard or zeroing programs nothing on flash.
     pub written: bool,
+    /// Number of the first flush after it that was of its place and that the disk did.
+    pub flushed: Option<u64>,
     /// Blocks and digests of what they hold after it.
     pub effects: Vec<(Unit, u64)>,
+}
+
+impl Change {
+    /// Whether a flush of its place was done before a request.
+    #[must_use]
+    pub fn is_flushed_before(&self, entry: u64) -> bool {
+        self.flushed.is_some_and(|flush| flush < entry)
+    }
 }
 
 /// A log in short.
@@ -29,12 +39,30 @@ pub struct Timeline {
     pub unit_bytes: u64,
     /// In the order of the log.
     pub changes: Vec<Change>,
-    /// Numbers of the flushes that the disk did, in order.
+    /// Numbers of the flushes that the disk did, in order: [`Timeline::flush`].
     pub flushes: Vec<u64>,
+    /// All changes before this place have been flushed.
+    pub open: usize,
     /// Requests in the log.
     pub entries: u64,
     /// What blocks held at the start of the log, of all that a change touches.
     pub base: HashMap<Unit, u64>,
+}
+
+impl Timeline {
+    /// The disk did a flush, of all that lies in a range; of everything where that is empty. Several drives are ranges of one
+    /// disk, and each is flushed by itself.
+    pub fn flush(&mut self, entry: u64, from_bytes: u64, to_bytes: u64) {
+        self.flushes.push(entry);
+        let open = self.changes.get_mut(self.open..).unwrap_or_default();
+        for change in open.iter_mut().filter(|change| change.flushed.is_none()) {
+            let end_bytes = change.offset_bytes.saturating_add(change.length_bytes);
+            if from_bytes >= to_bytes || (from_bytes <= change.offset_bytes && end_bytes <= to_bytes) {
+                change.flushed = Some(entry);
+            }
+        }
+        self.open += open.iter().take_while(|change| change.flushed.is_some()).count();
+    }
 }
 
 /// The digest of a block's bytes.
@@ -121,6 +149,7 @@ mod tests {
             length_bytes: 4096,
             forced: false,
             written: true,
+            flushed: None,
             effects: effects.to_vec(),
         };
         let timeline = Timeline { unit_bytes: 4096, base: HashMap::from([(1, 7)]), ..Timeline::default() };

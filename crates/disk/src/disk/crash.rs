@@ -13,7 +13,7 @@ use fsage_model::crash::{BlockLog, BlockWrite, CrashCoverage, CrashSpec, CrashSt
 use super::recorder::Recorder;
 use super::{Disk, DiskError, flash};
 use crate::crash::{Change, Timeline, digest, plan};
-use crate::request::{Data, IoError, Operation, Transfer};
+use crate::request::{Data, IoError, Operation, Request, Transfer};
 use crate::store::{Piece, Store, StoreError, ViewId};
 
 /// A discard or zeroing longer than this is one change of one block as far as digests go: states that differ
@@ -222,17 +222,26 @@ impl Disk {
         })
     }
 
-    /// The self-describing blocks and the flushes of the log. Cost: every byte in the log is read.
+    /// The self-describing blocks of the log. Cost: every byte in the log is read.
     ///
     /// # Errors
     /// No log is kept; the spill file cannot be read.
     pub fn block_log(&mut self) -> Result<BlockLog, DiskError> {
         let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
         let (mut log, mut data) = (BlockLog::default(), Vec::new());
+        // Where the blocks are on the disk, and the place of the first that was not flushed.
+        let (mut places, mut open) = (Vec::new(), 0);
         for (entry, logged) in (0..).zip(recorder.log.entries(0)) {
             let done = logged.result.is_ok() && !logged.flush_ignored;
             if logged.request.operation == Operation::Flush && done {
-                log.flushes.push(entry);
+                let waiting = log.writes.get_mut(open..).unwrap_or_default().iter_mut();
+                for (write, request) in waiting.zip(places.get(open..).unwrap_or_default()) {
+                    if write.flushed.is_none() && is_flushed_by(request, &logged.request) {
+                        write.flushed = Some(entry);
+                    }
+                }
+                let rest = log.writes.get(open..).unwrap_or_default();
+                open += rest.iter().take_while(|write| write.flushed.is_some()).count();
             }
             data.clear();
             recorder.read(&mut self.store, &logged, &mut data)?;
@@ -240,7 +249,8 @@ impl Disk {
                 if let Block::Good { header, .. } = recognise(block) {
                     let Header { file, offset: offset_bytes, version } = header;
                     let forced = logged.request.fua && done;
-                    log.writes.push(BlockWrite { entry, file, offset_bytes, version, forced });
+                    log.writes.push(BlockWrite { entry, file, offset_bytes, version, forced, flushed: None });
+                    places.push(logged.request);
                 }
             }
         }
@@ -256,7 +266,7 @@ impl Disk {
         for (number, entry) in (0..).zip(recorder.log.entries(0)) {
             let request = entry.request;
             if request.operation == Operation::Flush && entry.result.is_ok() && !entry.flush_ignored {
-                timeline.flushes.push(number);
+                timeline.flush(number, request.offset_bytes, request.end_bytes());
             }
             if !entry.changes() {
                 continue;
@@ -279,12 +289,19 @@ impl Disk {
                 length_bytes: request.length_bytes,
                 forced: request.fua && !entry.flush_ignored,
                 written: request.operation == Operation::Write,
+                flushed: None,
                 effects: (first..).zip(effects).collect(),
             });
         }
         timeline.base = base(&mut self.store, recorder, &timeline)?;
         Ok(timeline)
     }
+}
+
+/// Whether a flush, of a range or of everything, is of the place of a request.
+const fn is_flushed_by(request: &Request, flush: &Request) -> bool {
+    flush.length_bytes == 0
+        || (flush.offset_bytes <= request.offset_bytes && request.end_bytes() <= flush.end_bytes())
 }
 
 /// Digests of what the blocks that a log touches held when it began.
@@ -313,7 +330,6 @@ mod tests {
     use super::*;
     use crate::disk::DiskOptions;
     use crate::media::ram::Ram;
-    use crate::request::Request;
 
     const BLOCKS: usize = 24;
     const SIZE: usize = BLOCKS * 4096;
@@ -555,11 +571,16 @@ mod tests {
         ask(&mut disk, Request::new(Operation::Flush, 0, 0), Data::None);
         let forced = Request { fua: true, ..Request::new(Operation::Write, 16384, 8192) };
         ask(&mut disk, forced, Data::Out(&data));
-        let write =
-            |entry, offset_bytes| BlockWrite { entry, file: 5, offset_bytes, version: 3, forced: entry == 3 };
-        let wanted = [write(0, 12_288), write(0, 16_384), write(3, 12_288), write(3, 16_384)];
-        let log = disk.block_log().unwrap();
-        assert_eq!((log.flushes, log.writes), (vec![2], wanted.to_vec()));
+        ask(&mut disk, Request::new(Operation::Write, 0, 8192), Data::Out(&data));
+        // Of a drive that begins behind the last write.
+        ask(&mut disk, Request::new(Operation::Flush, 16384, 8192), Data::None);
+        let writes = [(0, Some(2)), (3, Some(5)), (4, None)].into_iter().flat_map(|(entry, flushed)| {
+            [12_288, 16_384].map(|offset_bytes| {
+                let forced = entry == 3;
+                BlockWrite { entry, file: 5, offset_bytes, version: 3, forced, flushed }
+            })
+        });
+        assert_eq!(disk.block_log().unwrap().writes, writes.collect::<Vec<_>>());
     }
 
     #[test]

@@ -16,9 +16,10 @@ fn overwritten(load: &[&str], log: &[(u64, u64, u32)], flushes: &[u64]) -> Histo
         offset_bytes: block * 4096,
         version,
         forced: false,
+        flushed: flushes.iter().copied().find(|flush| *flush > entry),
     };
     let writes = log.iter().map(write).collect();
-    history.set_log(BlockLog { flushes: flushes.to_vec(), writes });
+    history.set_log(BlockLog { writes });
     history
 }
 

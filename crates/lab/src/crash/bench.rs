@@ -8,7 +8,7 @@ use fsage_model::location::Location;
 
 use super::CrashError;
 use crate::target::Session;
-use crate::volume::Layers;
+use crate::volume::{Layers, Start};
 
 /// What a run works with.
 #[derive(Debug)]
@@ -55,12 +55,12 @@ impl Bench<'_> {
         self.ask(call)
     }
 
-    /// Puts the layers together on what the disk shows, without the drive of the number `failed`; where one refuses, what it says.
+    /// Puts the layers together on what the disk shows, without the drive of the number `failed`.
     ///
     /// # Errors
     /// As [`Layers::start`].
-    pub fn start(&mut self, failed: Option<u32>) -> Result<Option<String>, CrashError> {
-        let Some(layers) = &self.layers else { return Ok(None) };
+    pub fn start(&mut self, failed: Option<u32>) -> Result<Start, CrashError> {
+        let Some(layers) = &self.layers else { return Ok(Start::default()) };
         Ok(layers.start(self.session, failed)?)
     }
 

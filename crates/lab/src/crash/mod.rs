@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use fsage_model::cause::in_one_line;
 use fsage_model::crash::{
-    Attempt, AttemptSpec, CrashClass, CrashOperation, CrashReport, CrashSpec, CrashState, Damage,
+    Attempt, AttemptSpec, CrashClass, CrashOperation, CrashReport, CrashSpec, CrashState, Damage, DamageKind,
     DriveBehaviour, Failing, LoadStep, Promises, TimeSummary, promises,
 };
 use fsage_model::disk::call as disk_call;
@@ -39,6 +39,7 @@ pub use work::CrashWork;
 use work::Done;
 
 use crate::filesystem::FileSystem;
+use crate::volume::Start;
 
 /// Operations that are shown before a cut.
 const SHOWN: usize = 12;
@@ -159,7 +160,11 @@ impl CrashRun {
             let ended = report.oops || report.interrupted || report.no_room;
             let (state, attempt) =
                 if ended { (state, attempt) } else { shrink::shrink(self, place, (state, attempt), watch)? };
+            let oops = attempt.oops;
             let mut failing = failing(state, attempt, lost_when_found, &done.steps, self.work.has_threads());
+            if !(ended || oops || watch.is_over()) {
+                self.with_all_drives(place, &mut failing, &mut report);
+            }
             if let Some(run) = &done.program {
                 program::describe(place, run, &mut failing)?;
             }
@@ -178,11 +183,31 @@ impl CrashRun {
         Ok(report)
     }
 
+    /// Tries a state that was tried without a drive with all of them, and inspects it as it was. What was found before stands, whatever
+    /// comes of it.
+    fn with_all_drives(&self, place: &mut Bench<'_>, failing: &mut Failing, report: &mut CrashReport) {
+        let Some(failed) = place.failed_drive.take() else { return };
+        let kind = failing.damage.first().map(|damage| damage.kind);
+        let inspected = matches!(kind, Some(DamageKind::Check | DamageKind::Use));
+        let shown = place.show(disk_call::ShowCrash { state: failing.state.clone() });
+        let attempt = shown.and_then(|()| self.attempt(place, &failing.state, inspected));
+        place.failed_drive = Some(failed);
+        match attempt {
+            Err(CrashError::NoRoom) => {}
+            Err(error) => report.problems.push(in_one_line(&error)),
+            Ok(whole) if whole.undecided && whole.class == CrashClass::Ok => {}
+            Ok(whole) => {
+                report.oops |= whole.oops;
+                failing.with_all_drives = Some(whole.class);
+            }
+        }
+    }
+
     /// Has the disk show what the load left, with the layers above it unless nothing is to be done with it any more.
     fn end(&self, place: &mut Bench<'_>, ended: bool) -> Result<(), CrashError> {
         // The states go with the log.
         place.show(disk_call::EndLog)?;
-        match if ended { None } else { place.start(None)? } {
+        match if ended { None } else { place.start(None)?.refusal } {
             Some(said) => Err(CrashError::Layers { said }),
             None => Ok(()),
         }
@@ -263,7 +288,7 @@ impl CrashRun {
         state: &CrashState,
         inspected: bool,
     ) -> Result<Attempt, CrashError> {
-        let layers = place.start(place.failed_drive)?;
+        let Start { refusal, forced } = place.start(place.failed_drive)?;
         let fsck = self.file_system.fsck(&place.device).filter(|_| inspected);
         let limit = fsck.as_ref().map_or(Duration::ZERO, crate::tools::Invocation::time_limit);
         let attempt = AttemptSpec {
@@ -276,12 +301,12 @@ impl CrashRun {
             honest: self.states.drive.keeps_promises(),
             cut: state.cut,
             missing: state.lost.iter().copied().chain(state.torn.as_ref().map(|torn| torn.entry)).collect(),
-            layers,
+            layers: refusal,
             used: inspected,
             check: fsck.map(|fsck| fsck.argv().to_vec()),
             check_timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         };
-        let judged = self.work.judge(place, attempt);
+        let judged = self.work.judge(place, attempt).map(|attempt| Attempt { forced, ..attempt });
         // A bug of the kernel is one, whatever made it come out.
         let is_kept = judged.as_ref().is_ok_and(|attempt| attempt.oops || attempt.class == CrashClass::Ok);
         // What flash lost is written to the state too.
@@ -319,6 +344,8 @@ fn failing(
         known: attempt.known,
         damage: attempt.damage,
         kernel: attempt.kernel,
+        forced: attempt.forced,
+        with_all_drives: None,
         before,
         under_way: own.or(rest.first()).cloned(),
         acknowledged: Vec::new(),

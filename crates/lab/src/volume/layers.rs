@@ -54,26 +54,35 @@ impl Layer {
         }
     }
 
-    /// Puts it together; what it says where it refuses.
-    fn start(&self, session: &mut Session, failed: Option<u32>) -> Result<Option<String>, VolumeError> {
-        let mut refusal = None;
-        for command in self.commands(failed) {
+    /// Puts it together.
+    fn start(&self, session: &mut Session, failed: Option<u32>) -> Result<Start, VolumeError> {
+        let mut start = Start::default();
+        for (tried, command) in self.commands(failed).into_iter().enumerate() {
             match command.run_checked(session) {
-                Ok(_) => return Ok(None),
+                Ok(_) => return Ok(Start { refusal: None, forced: tried > 0 }),
                 // Somebody else has a drive, which says nothing of what it holds.
                 Err(error @ ToolError::Status { .. }) if !error.to_string().contains("busy") => {
-                    refusal = Some(format!("the layer `{}` does not start: {error}", self.kind));
+                    start.refusal = Some(format!("the layer `{}` does not start: {error}", self.kind));
                     self.stop(session)?;
                 }
                 Err(error) => return Err(VolumeError::Layer { layer: self.kind, source: Box::new(error) }),
             }
         }
-        Ok(refusal)
+        Ok(start)
     }
 
     fn stop(&self, session: &mut Session) -> Result<(), VolumeError> {
         Ok(session.call(call::StopLayer { name: self.name.clone(), device: self.device })?)
     }
+}
+
+/// How layers were put together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Start {
+    /// What one says that refuses.
+    pub refusal: Option<String>,
+    /// An array started by force only.
+    pub forced: bool,
 }
 
 /// The layers of a volume, the lowest first, and the drives below them.
@@ -96,20 +105,22 @@ impl Layers {
         self.layers.iter().rev().try_for_each(|layer| layer.stop(session))
     }
 
-    /// Puts all of them together on what the drives hold now; where one refuses, what it says. `failed` is the number of the
+    /// Puts all of them together on what the drives hold now, up to one that refuses. `failed` is the number of the
     /// drive, from 0, which the array of all drives is to be without.
     ///
     /// # Errors
     /// A program is missing or does not end; a layer is there as another device than before.
-    pub fn start(&self, session: &mut Session, failed: Option<u32>) -> Result<Option<String>, VolumeError> {
+    pub fn start(&self, session: &mut Session, failed: Option<u32>) -> Result<Start, VolumeError> {
+        let mut forced = false;
         for drive in &self.drives {
             // Programs read the labels of layers through it.
             session.call(call::ForgetCache { device: drive.clone() })?;
         }
         for layer in &self.layers {
-            let refusal = layer.start(session, failed)?;
-            if refusal.is_some() {
-                return Ok(refusal);
+            let start = layer.start(session, failed)?;
+            forced |= start.forced;
+            if start.refusal.is_some() {
+                return Ok(Start { forced, ..start });
             }
             let facts = session.call(call::BlockFacts { device: layer.node.clone() })?;
             if facts.path != layer.path {
@@ -117,7 +128,7 @@ impl Layers {
             }
             session.call(call::HoldDevice { device: facts.path, identity: facts.identity })?;
         }
-        Ok(None)
+        Ok(Start { refusal: None, forced })
     }
 }
 

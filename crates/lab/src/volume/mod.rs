@@ -39,7 +39,7 @@ pub use device::DeviceVolume;
 pub use disk::DiskVolume;
 pub use error::VolumeError;
 use layers::Layer;
-pub use layers::Layers;
+pub use layers::{Layers, Start};
 pub use loop_file::LoopVolume;
 pub use partition::{Drive, PartitionVolume};
 pub use safety::Refusal;

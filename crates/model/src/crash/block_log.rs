@@ -16,13 +16,13 @@ pub struct BlockWrite {
     pub version: u32,
     /// The request was forced to the medium, and the drive did that.
     pub forced: bool,
+    /// Number of the first flush after it that was of its place and that the drive did.
+    pub flushed: Option<u64>,
 }
 
-/// The self-describing blocks and the flushes of a request log.
+/// The self-describing blocks of a request log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockLog {
-    /// Numbers of the flushes that the disk did, in order.
-    pub flushes: Vec<u64>,
     /// In the order of the log.
     pub writes: Vec<BlockWrite>,
 }
@@ -44,14 +44,13 @@ impl BlockLog {
     }
 
     /// Whether a version of a block was given to the drive before position `until` of the log, and nothing
-    /// brought it to the medium before that: no flush after its first write, and none of its writes was
+    /// brought it to the medium before that: no flush of their places after its first write, and none of its writes was
     /// forced. False where it was not written at all.
     #[must_use]
     pub fn is_unflushed(&self, file: u64, offset_bytes: u64, version: u32, until: u64) -> bool {
-        let mut writes = self.requests(file, offset_bytes, version, until);
-        let Some(first) = writes.clone().map(|write| write.entry).min() else { return false };
-        let flushed = self.flushes.iter().any(|flush| (first..until).contains(flush));
-        !flushed && !writes.any(|write| write.forced)
+        let mut writes = self.requests(file, offset_bytes, version, until).peekable();
+        let is_there = |write: &BlockWrite| write.forced || write.flushed.is_some_and(|flush| flush < until);
+        writes.peek().is_some() && !writes.any(is_there)
     }
 }
 
@@ -61,9 +60,15 @@ mod tests {
 
     #[test]
     fn a_block_is_unflushed_from_its_first_write_until_a_flush_or_a_forced_write() {
-        let write =
-            |entry, version, forced| BlockWrite { entry, file: 7, offset_bytes: 4096, version, forced };
-        let log = BlockLog { flushes: vec![3, 9], writes: vec![write(2, 1, false), write(5, 2, false)] };
+        let write = |entry, version, forced, flushed| BlockWrite {
+            entry,
+            file: 7,
+            offset_bytes: 4096,
+            version,
+            forced,
+            flushed,
+        };
+        let log = BlockLog { writes: vec![write(2, 1, false, Some(3)), write(5, 2, false, Some(9))] };
         assert!(log.is_unflushed(7, 4096, 1, 3), "the flush came later");
         assert!(!log.is_unflushed(7, 4096, 1, 4));
         assert!(log.is_unflushed(7, 4096, 2, 9));
@@ -72,9 +77,9 @@ mod tests {
         assert!(!log.is_unflushed(7, 4096, 2, 5));
         assert!(!log.is_unflushed(7, 0, 2, 9) && !log.is_unflushed(8, 4096, 2, 9));
         // Written twice: the flush after the first write counts.
-        let twice = BlockLog { flushes: vec![3], writes: vec![write(2, 1, false), write(5, 1, false)] };
+        let twice = BlockLog { writes: vec![write(2, 1, false, Some(3)), write(5, 1, false, None)] };
         assert!(!twice.is_unflushed(7, 4096, 1, 6));
-        let forced = BlockLog { flushes: Vec::new(), writes: vec![write(2, 1, true)] };
+        let forced = BlockLog { writes: vec![write(2, 1, true, None)] };
         assert!(!forced.is_unflushed(7, 4096, 1, 3));
     }
 }

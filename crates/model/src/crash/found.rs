@@ -218,4 +218,7 @@ pub struct Attempt {
     pub left: u64,
     /// Whether it was written to and unmounted to see that it can be used.
     pub used: bool,
+    /// Whether an array below it started by force only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
 }

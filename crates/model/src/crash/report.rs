@@ -69,6 +69,12 @@ pub struct CrashReport {
     /// Of these, states in which nothing failed and nobody complained: wrong names or bytes are all there is.
     #[serde(default)]
     pub silent: u64,
+    /// States in which an array started by force only.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forced_starts: u64,
+    /// Of these, states with damage.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forced_damaged: u64,
     /// States by the damage in them; one state may have several.
     pub damage: Vec<(DamageKind, u64)>,
     /// What became of files that were being replaced.
@@ -124,6 +130,8 @@ impl CrashReport {
             checked: 0,
             damaged_inspected: 0,
             silent: 0,
+            forced_starts: 0,
+            forced_damaged: 0,
             damage: Vec::new(),
             updates: Vec::new(),
             times: Vec::new(),
@@ -205,9 +213,27 @@ pub struct Failing {
     /// Of the user's own program: the last requests before the cut and what became of them, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<CutRequest>,
+    /// Whether an array below it started by force only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
+    /// Where the array lacked a drive: how the same state is judged with all drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_all_drives: Option<CrashClass>,
 }
 
 impl Failing {
+    /// What is known of the drives below it, a line each.
+    #[must_use]
+    pub fn drives(&self) -> Vec<&'static str> {
+        let forced = self.forced.then_some("the array started by force only (`mdadm --assemble --force`)");
+        let whole = self.with_all_drives.map(|class| match class {
+            CrashClass::Ok => "the same state with all drives: everything promised was there",
+            CrashClass::Documented => "the same state with all drives: damaged, though no promise was broken",
+            CrashClass::Broken => "the same state with all drives: damaged, a promise was broken",
+        });
+        forced.into_iter().chain(whole).collect()
+    }
+
     /// Requests and acknowledgements of a program before the cut, in the order of the log, a line each.
     #[must_use]
     pub fn timeline(&self) -> Vec<String> {
@@ -290,6 +316,8 @@ impl CrashReport {
         let counts = inspected && attempt.class > CrashClass::Ok;
         self.damaged_inspected += u64::from(counts);
         self.silent += u64::from(counts && !kinds.iter().any(says));
+        self.forced_starts += u64::from(attempt.forced);
+        self.forced_damaged += u64::from(attempt.forced && attempt.class > CrashClass::Ok);
         for kind in kinds {
             bump(&mut self.damage, kind);
         }
@@ -301,6 +329,11 @@ impl CrashReport {
         }
         self.updates.sort_by_key(|known| known.way);
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn bump<T: Ord + Copy>(counts: &mut Vec<(T, u64)>, what: T) {

@@ -65,6 +65,8 @@ pub enum Request<'a> {
     StatFs,
     /// Allocates or releases a range.
     Fallocate {
+        /// What the opening of the file was answered with.
+        handle: u64,
         /// First byte.
         offset: u64,
         /// Bytes.
@@ -203,6 +205,7 @@ fn range(fixed: &[u8]) -> Option<Range> {
 /// `struct fuse_fallocate_in`: handle u64, offset u64, length u64, mode u32, …
 fn fallocate(fixed: &[u8]) -> Option<Request<'static>> {
     Some(Request::Fallocate {
+        handle: u64_at(fixed, 0)?,
         offset: u64_at(fixed, 8)?,
         length: u64_at(fixed, 16)?,
         mode: u32_at(fixed, 24)?,
@@ -272,7 +275,7 @@ mod tests {
         assert_eq!(ask(16, &fixed, &[1, 2, 3], &mut Vec::new()), Ok(Request::Write(range)));
         assert_eq!(ask(16, &fixed, &[1, 2], &mut Vec::new()), Err(Malformed::Payload { said: 3, got: 2 }));
         let fixed = words(&[1, 4096, 8192], &[3, 0]);
-        let wanted = Request::Fallocate { offset: 4096, length: 8192, mode: 3 };
+        let wanted = Request::Fallocate { handle: 1, offset: 4096, length: 8192, mode: 3 };
         assert_eq!(ask(43, &fixed, &[], &mut Vec::new()), Ok(wanted));
         assert_eq!(ask(20, &words(&[9], &[1, 0]), &[], &mut Vec::new()), Ok(Request::Fsync { handle: 9 }));
     }

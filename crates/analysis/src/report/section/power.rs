@@ -46,6 +46,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "The states tried are not a random sample of power cuts: the interval (Clopper and Pearson) is that of a state drawn like these, and shows how well the search "
             "covered what it searched."
         }
+        (forced(&found))
         (databases(&found))
         @if !ways.is_empty() {
             (table("power-ways", "Ways to replace a file: contents of files being replaced when power was lost", &way_columns(), &ways))
@@ -58,6 +59,24 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                 "The disk is in memory: these are times of CPU and file system, without a device. Medians are medians of the trials' medians." }
         }
     })
+}
+
+/// Where arrays lacked a drive: in how many states md refused to start them.
+fn forced(found: &[Survival]) -> Markup {
+    let forced: Vec<&Survival> = found.iter().filter(|one| one.forced.0 > 0).collect();
+    html! {
+        @if !forced.is_empty() {
+            p.note {
+                "The array lacked a drive and started by force only (" code { "mdadm --assemble --force" } "), which md warns of: "
+                @for (number, one) in forced.iter().enumerate() {
+                    @if number > 0 { "; " }
+                    (one.configuration) " · " (one.load) ": " (grouped(one.forced.0)) " of " (grouped(one.tried)) " states, "
+                    (grouped(one.forced.1)) " of these with damage"
+                }
+                "."
+            }
+        }
+    }
 }
 
 /// Configurations by drives.
@@ -297,6 +316,7 @@ fn timeline(failing: &Failing) -> String {
     for damage in failing.damage.iter().take(MOST_DAMAGE) {
         lines.push(format!("{}: {} {}", damage.kind.name(), damage.path, damage.what));
     }
+    lines.extend(failing.drives().into_iter().map(str::to_owned));
     for finding in &failing.known {
         lines.push(format!("known finding: {} (docs/power.md)", finding.words()));
     }
@@ -350,6 +370,8 @@ mod tests {
             under_way: Some(step(CrashOperation::Unlink { path: "b".to_owned() }, 20)),
             acknowledged: Vec::new(),
             requests: Vec::new(),
+            forced: true,
+            with_all_drives: Some(CrashClass::Ok),
         };
         let text = timeline(&failing);
         let lines: Vec<&str> = text.lines().collect();
@@ -369,12 +391,17 @@ mod tests {
             "name: b is an older file",
             "known finding: btrfs: the file that was replaced comes back",
             "kernel: BTRFS info",
+            "the array started by force only",
+            "the same state with all drives: everything promised was there",
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
         // What a file system or a kernel says is text, not markup.
         let mut one = crate::report::power::sample::survival("btrfs", [10, 0, 1, 1]);
         one.failing = Some(failing);
+        one.forced = (7, 2);
+        let page = forced(std::slice::from_ref(&one)).into_string();
+        assert!(page.contains("7 of 12 states, 2 of these with damage"), "{page}");
         let page = cases(&[one]).into_string();
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"), "{page}");
     }

@@ -60,8 +60,11 @@ impl Tree {
                 self.transfer(range.handle, DiskRequest::new(Operation::Write, range.offset, length))
             }
             Request::Fsync { handle } => Action::Transfer(self.flush(handle)),
-            Request::Fallocate { offset, length, mode } if header.node == FILE_NODE => {
-                fallocate(offset, length, mode)
+            Request::Fallocate { handle, offset, length, mode } if header.node == FILE_NODE => {
+                match fallocate(mode) {
+                    Ok(operation) => self.transfer(handle, DiskRequest::new(operation, offset, length)),
+                    Err(refusal) => Action::Refuse(refusal),
+                }
             }
             other => self.decide_rest(header, other, room),
         }
@@ -135,13 +138,12 @@ impl Tree {
     }
 }
 
-fn fallocate(offset: u64, length: u64, mode: u32) -> Action {
-    let operation = match mode & !KEEP_SIZE {
-        PUNCH_HOLE if mode & KEEP_SIZE != 0 => Operation::Discard,
-        ZERO_RANGE => Operation::Zero,
-        _ => return Action::Refuse(Errno::OPNOTSUPP),
-    };
-    Action::Transfer(DiskRequest::new(operation, offset, length))
+const fn fallocate(mode: u32) -> Result<Operation, Errno> {
+    match mode & !KEEP_SIZE {
+        PUNCH_HOLE if mode & KEEP_SIZE != 0 => Ok(Operation::Discard),
+        ZERO_RANGE => Ok(Operation::Zero),
+        _ => Err(Errno::OPNOTSUPP),
+    }
 }
 
 fn answer(room: &mut Room, bytes: &[u8]) -> Action {
@@ -234,6 +236,13 @@ mod tests {
         assert_eq!(by(20, 3, 0, 0, &[]), flush(0, 0), "never opened");
         by(15, 2, (1 << 30) - 4096, 4096, &[]);
         assert_eq!(by(20, 2, 0, 0, &[]), flush(512 << 20, 512 << 20));
+        let mut discard = vec![0; 32];
+        for (place, word) in [(0, 1_u64), (8, 1 << 19), (16, 4096), (24, 3)] {
+            discard[place..place + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        decide_by(&mut tree, (43, FILE_NODE), &discard, &[]);
+        let fixed = [&1_u64.to_ne_bytes()[..], &[0; 32]].concat();
+        assert_eq!(decide_by(&mut tree, (20, FILE_NODE), &fixed, &[]), flush(1 << 19, (1 << 19) + 12288));
     }
 
     #[test]

@@ -263,8 +263,7 @@ impl Limits for PowerCutsStage {
         });
         let drives = disk.drives > 1 || disk.fast.is_some();
         check.require(!(drives && self.drive == DriveBehaviour::DropsFlush), "drive", || {
-            "a flush that one of several drives drops is made up for by the next drive's, which counts for all: use `lying`"
-                .to_owned()
+            "which of several drives drops a flush is not defined: use `lying`".to_owned()
         });
         if let Some(failed) = self.failed_drive {
             // The first layer that joins has all drives; those below it have one each.
