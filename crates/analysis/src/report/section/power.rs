@@ -401,7 +401,7 @@ mod tests {
         one.failing = Some(failing);
         one.forced = (7, 2);
         let page = forced(std::slice::from_ref(&one)).into_string();
-        assert!(page.contains("7 of 12 states, 2 of these with damage"), "{page}");
+        assert!(page.contains("7 of 10 states, 2 of these with damage"), "{page}");
         let page = cases(&[one]).into_string();
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"), "{page}");
     }
