@@ -46,14 +46,14 @@ build:
 	done
 	@echo "built: $(PROGRAMS:%=bin/%)"
 
-give_back = for path in demo $(STORE) $(REPORT); do [ ! -e $$path ] || $(SUDO) chown -R $(OWNER) $$path; done
+restore_owner = for path in demo $(STORE) $(REPORT); do [ ! -e $$path ] || $(SUDO) chown -R $(OWNER) $$path; done
 
 # The page is written while the answer of `fsage run` is the last thing on the screen.
 demo: setup
 	@$(MAKE) --no-print-directory build
 	$(SUDO) bin/fsage doctor
-	$(SUDO) bin/fsage run studies/aging.toml --preset demo --jobs $(JOBS) --store $(STORE); status=$$?; $(give_back); exit $$status
-	@bin/fsage report $(STORE) --output $(REPORT) --quiet >/dev/null; status=$$?; $(give_back); exit $$status
+	$(SUDO) bin/fsage run studies/aging.toml --preset demo --jobs $(JOBS) --store $(STORE); status=$$?; $(restore_owner); exit $$status
+	@bin/fsage report $(STORE) --output $(REPORT) --quiet >/dev/null; status=$$?; $(restore_owner); exit $$status
 	@echo "The whole report, in a browser: file://$(abspath $(REPORT))"
 
 # One profile (dev, optimised a little) and one selection of packages for everything, so that nothing is built twice: a build

@@ -77,7 +77,7 @@ pub struct BisectArgs {
 /// A kernel of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
-    /// As it is told.
+    /// As it is reported.
     name: String,
     /// Its folder below the one of all stores.
     folder: String,
@@ -188,7 +188,7 @@ struct Bisection<'a> {
 
 /// What ends a search before its end.
 enum Ended {
-    /// With this exit code; why was told.
+    /// With this exit code; why was reported.
     Code(u8),
     Problem(Problem),
 }

@@ -1,4 +1,4 @@
-//! `fsage clean`: releases what killed runs left behind.
+//! `fsage clean`: releases the leftovers of interrupted runs.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -160,7 +160,7 @@ fn what_trials_kept_is_told() {
     assert_eq!(volumes.len(), 4, "{shown}");
     assert_eq!((&volumes[0]["trial"], &volumes[1]["volume"]), (&ids[0].as_str().into(), &"empty".into()));
     assert_eq!(volumes[0]["explanation"]["directories"][0]["path"], "bad");
-    // What is newer or damaged is told, and the rest is shown.
+    // What is newer or damaged is reported, and the rest is shown.
     keep(&store, &ids[2], STORE_VERSION + 1);
     std::fs::write(keep(&store, &ids[3], STORE_VERSION), "{").unwrap();
     let run = explain(&root, &["--worst", "0"]);

@@ -277,7 +277,7 @@ fn what_a_killed_run_held_is_released_by_clean_or_the_next_run() {
     }
 }
 
-/// Workloads that somebody wrote down: what this kernel has is told from what older ones had, and all of them are kept on ext4.
+/// Workloads that somebody wrote down: what this kernel has is distinguished from what older ones had, and all of them are kept on ext4.
 #[test]
 fn workloads_that_broke_file_systems_are_told_by_what_they_break_here() {
     let Some(rig) = Rig::new() else { return };

@@ -108,7 +108,7 @@ fn root_changes_no_directory_of_another_user_and_none_behind_a_planted_link() {
     let aged = shared.rig.fsage(&["age", &shared.text("sticky"), "--operations", "5"]);
     assert!(aged.code == 2 && aged.stderr.contains("t00"), "{aged:?}");
     assert_eq!(sticky.join("t00").read_dir().unwrap().count(), 0, "{aged:?}");
-    // What only looks may look everywhere, and root does what it is told.
+    // What only reads may read everywhere, and root does what is asked.
     for directory in [shared.text("way"), shared.text("theirs")] {
         let run = shared.rig.fsage(&["scan", &directory]);
         assert_eq!(run.code, 0, "{run:?}");

@@ -77,7 +77,7 @@ fn btrfs_goes_out_and_back_but_its_data_cannot_be_made_up() {
     rig.assert_nothing_left();
 }
 
-/// The program has its files open from before: whoever exchanges their names while it waits gains nothing.
+/// The program has its files open from before: exchanging their names while it waits gains nothing.
 #[test]
 fn what_takes_the_place_of_a_volume_meanwhile_is_not_written_to() {
     if !root() {

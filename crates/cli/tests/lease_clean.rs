@@ -99,7 +99,7 @@ fn agent_of(store: &Path) -> Identity {
 }
 
 #[test]
-fn everything_a_killed_lab_held_is_given_back() {
+fn everything_a_killed_lab_held_is_released() {
     if !support::can_mount() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Two trials at a time with scripted agents: who waits for whom, what a failure ends, and what is told of which.
+//! Two trials at a time with scripted agents: who waits for whom, what a failure ends, and what is reported of which.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

@@ -102,7 +102,7 @@ fn the_same_is_the_same_and_a_known_slowdown_is_found_with_its_size() {
     let page = lab.report();
     assert!(page.contains("control-table") && page.contains("known slowdown"), "the page has the section");
     assert!(!page.contains("This run is incomplete"), "controls are no missing trials");
-    // The trials of controls are in the export, told by their factor.
+    // The trials of controls are in the export, recognised by their factor.
     let export = said(&lab, &["export", "--format", "csv"]);
     let mut rows = export.lines();
     let heading: Vec<&str> = rows.next().unwrap().split(',').collect();

@@ -115,7 +115,7 @@ fn two_runs_with_one_seed_take_the_same_model_time() {
 }
 
 #[test]
-fn what_was_changed_is_given_back_also_after_a_kill() {
+fn what_was_changed_is_released_also_after_a_kill() {
     if !can_mount() || !can_serve_disks() {
         return;
     }

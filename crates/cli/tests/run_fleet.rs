@@ -203,7 +203,7 @@ fn a_task_that_outlives_its_node_and_its_second_start_end_in_one_good_trial() {
 }
 
 #[test]
-fn a_cancelled_fleet_gives_everything_back_and_can_be_resumed() {
+fn a_cancelled_fleet_releases_everything_and_can_be_resumed() {
     let Some((lab, cluster)) = rig() else { return };
     let local = local(&lab);
     let long = [EXT4, "repeats=3", "stage.age.stop.operations=5_000_000", &local];

@@ -104,7 +104,7 @@ fn signal(pid: u32, name: &str) {
 }
 
 #[test]
-fn ctrl_c_and_sigterm_give_everything_back() {
+fn ctrl_c_and_sigterm_release_everything() {
     for (name, code) in [("INT", 130), ("TERM", 143)] {
         let Some(lab) = Lab::new() else { return };
         assert_eq!(interrupted(&lab, |pid| signal(pid, name)), Some(code));

@@ -338,7 +338,7 @@ fn a_failed_trial_lets_the_others_go_on_and_is_tried_again() {
 }
 
 #[test]
-fn a_lost_agent_fails_its_trial_and_a_fresh_one_gives_everything_back() {
+fn a_lost_agent_fails_its_trial_and_a_fresh_one_releases_everything() {
     let stage = Stage::new(Plot { load: vec![(0, None)], ..Plot::default() });
     let (summary, _) = stage.run(&[]);
     assert_eq!((summary.complete, summary.failed, summary.exit_code()), (3, 1, 4));
@@ -359,7 +359,7 @@ fn a_lost_agent_fails_its_trial_and_a_fresh_one_gives_everything_back() {
 }
 
 #[test]
-fn an_agent_lost_while_it_gives_back_fails_no_other_trial_and_leaves_nothing() {
+fn an_agent_lost_while_it_releases_fails_no_other_trial_and_leaves_nothing() {
     for deaths in [1, 2] {
         let load = vec![(0, Some(FailureKind::Failed))];
         let stage = Stage::new(Plot { load, deaths_while_giving_back: deaths, ..Plot::default() });

@@ -467,7 +467,7 @@ fn a_history_that_cannot_be_taken_is_named_with_its_line() {
     assert!(message.contains("cannot read `DIR/small.tar`"), "{message}");
 }
 
-/// Root would open any file of the host for whoever wrote the study.
+/// Root would open any file of the host for the author of the study.
 #[test]
 fn what_a_study_names_outside_its_folder_is_opened_only_with_consent() {
     let (elsewhere, text) = historical("{ kind = \"repository\", path = \"PATH\" }");

@@ -135,7 +135,7 @@ impl Rig {
         command
     }
 
-    /// Begins the study, or goes on with it.
+    /// Begins the study, or resumes it.
     fn start(&self, set: &[&str]) -> Child {
         self.command(set).stderr(Stdio::null()).spawn().unwrap()
     }

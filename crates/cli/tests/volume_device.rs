@@ -571,7 +571,7 @@ fn a_volume_file_of_others_is_not_taken() {
 }
 
 #[test]
-fn a_killed_agent_leaves_what_clean_gives_back() {
+fn a_killed_agent_leaves_what_clean_releases() {
     let Some(mut rig) = Rig::new() else { return };
     let volume = resolve(&loop_volume(64), &EraseConsent::default(), &rig.store).expect("a volume");
     let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "t").expect("acquired");

@@ -202,7 +202,7 @@ fn asked(disk: &Disk, question: &str) -> Result<serde_json::Value, String> {
 }
 
 #[test]
-fn snapshots_give_back_what_they_keep() {
+fn snapshots_release_what_they_keep() {
     if !is_root() {
         return;
     }

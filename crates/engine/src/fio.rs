@@ -345,7 +345,7 @@ mod tests {
         (1..=8).for_each(|number| follower.add(round(number * 250, number).as_bytes()));
         assert_eq!(follower.samples.len(), 8);
         assert!(steady_window(&follower.samples).is_some());
-        // Jobs whose latencies are not counted at all have no ramp to be told from.
+        // Jobs whose latencies are not counted at all have no ramp to be distinguished from.
         let mut without = self::follower();
         (1..=8).for_each(|number| without.add(round(number * 250, 0).as_bytes()));
         assert_eq!(without.samples.len(), 8);

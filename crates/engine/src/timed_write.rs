@@ -22,10 +22,10 @@ use crate::load::Control;
 /// Bytes that are cleared at a time.
 const CLEAR_BYTES: usize = 1 << 20;
 
-/// Bytes at both ends that are looked at again: most file systems and tables have their first block in the first.
+/// Bytes at both ends that are read again: most file systems and tables have their first block in the first.
 const LOOK_BYTES: usize = 128 << 10;
 
-/// Bytes that are never written twice: a drive that looks for repeated data looks at blocks of this size or more.
+/// Bytes that are never written twice: a drive that looks for repeated data compares blocks of this size or more.
 const UNLIKE_BYTES: usize = 4096;
 
 /// How often a rest looks whether the end is asked.

@@ -298,7 +298,7 @@ fn pause_and_stop_are_obeyed_and_not_counted() {
         let load = scope.spawn(move || run(spec, control, &mut Notes(sender)).unwrap());
         let first = notes.recv_timeout(Duration::from_secs(20)).unwrap();
         control.pause();
-        // The first note that is told while paused, and a later one: nothing moves between them.
+        // The first note that is reported while paused, and a later one: nothing moves between them.
         let paused: Vec<(u64, u64)> =
             std::iter::repeat_with(|| notes.recv_timeout(Duration::from_secs(20)).unwrap())
                 .filter(|(_, _, note)| note == "paused")

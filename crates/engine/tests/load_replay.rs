@@ -119,7 +119,7 @@ fn damaged_traces_are_errors() {
         assert!(matches!(error, trace::TraceError::Truncated { .. }), "{error}");
     }
     assert!(matches!(read(b"not a trace at all").unwrap_err(), trace::TraceError::Damaged { .. }));
-    // Damage anywhere is told or harmless; it never ends the program.
+    // Damage anywhere is reported or harmless; it never ends the program.
     let mut errors = 0;
     for place in (4..whole.len()).step_by(whole.len() / 150) {
         let mut damaged = whole.clone();

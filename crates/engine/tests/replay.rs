@@ -1,4 +1,4 @@
-//! Replays: at recorded times, with digests compared, resumed after an interruption, told where they differ.
+//! Replays: at recorded times, with digests compared, resumed after an interruption, with reports of where they differ.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 

@@ -111,7 +111,7 @@ pub fn parse(path: &Path, text: &str) -> Result<MediumSpec, MediumFileError> {
     Value::Object(values).to_string().parse().map_err(of)
 }
 
-/// The keys of a medium file, without a look at what they mean.
+/// The keys of a medium file, without their meaning.
 fn table(path: &Path, text: &str) -> Result<Map<String, Value>, MediumFileError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();

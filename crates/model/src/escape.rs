@@ -8,7 +8,7 @@
 //! outside this process knows.
 //!
 //! A line break inside a name could still begin a line that looks like ours. [`line()`] shows it too; where a
-//! text is one line of several, whoever puts the lines together uses it.
+//! text is one line of several, the code that puts the lines together uses it.
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;

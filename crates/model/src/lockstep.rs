@@ -88,7 +88,7 @@ pub struct Round {
     pub volumes: Vec<VolumeRound>,
 }
 
-/// Use of the leader's volume as a workload was told it: bytes in use, and all.
+/// Use of the leader's volume as it was reported to a workload: bytes in use, and all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeenUsage(pub u64, pub u64);
 

@@ -25,7 +25,7 @@ pub const EXIT_FAILED: u8 = 4;
 pub const EXIT_DAMAGE: u8 = 5;
 /// A gate given to `fsage compare --fail-if` fired.
 pub const EXIT_GATE: u8 = 6;
-/// No gate given to `fsage compare --fail-if` fired, and one could not have told whether its limit is passed.
+/// No gate given to `fsage compare --fail-if` fired, and one could not have shown whether its limit is passed.
 pub const EXIT_CANNOT_TELL: u8 = 7;
 
 /// What an error that reaches the user must tell beside its text.

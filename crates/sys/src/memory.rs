@@ -85,7 +85,7 @@ impl Region {
     ///
     /// # Panics
     /// A range outside the region, as slicing does.
-    pub fn give_back(&mut self, range: Range<usize>) -> Result<()> {
+    pub fn release(&mut self, range: Range<usize>) -> Result<()> {
         let bytes = &mut self[range];
         let (start, length) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: the range is ours and borrowed exclusively, so that nobody sees its bytes become zeros; any
@@ -164,23 +164,23 @@ mod tests {
         assert!(resident_bytes(&region) >= HUGE_BYTES);
         region[HUGE_BYTES - 1] = 7;
         region[2 * HUGE_BYTES] = 8;
-        region.give_back(0..HUGE_BYTES).unwrap();
+        region.release(0..HUGE_BYTES).unwrap();
         assert!(resident_bytes(&region) <= HUGE_BYTES);
         assert_eq!((region[HUGE_BYTES - 1], region[2 * HUGE_BYTES]), (0, 8));
-        region.give_back(0..region.len()).unwrap();
+        region.release(0..region.len()).unwrap();
         assert_eq!(resident_bytes(&region), 0);
         assert!(region.iter().all(|byte| *byte == 0));
     }
 
     #[test]
-    fn locked_memory_is_given_back_too() {
+    fn locked_memory_is_released_too() {
         let mut region = Region::map(HUGE_BYTES).unwrap();
         let (start, length) = (region.as_mut_ptr(), 64 << 10);
         // SAFETY: locking changes nothing about what the memory holds.
         let locked = unsafe { rustix::mm::mlock(start.cast(), length) };
         locked.expect("a process may lock 64 KiB");
         region[..length].fill(9);
-        region.give_back(0..length).unwrap();
+        region.release(0..length).unwrap();
         assert!(region[..length].iter().all(|byte| *byte == 0));
     }
 

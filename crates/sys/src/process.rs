@@ -57,7 +57,7 @@ pub fn die_with_parent(command: &mut Command) {
 
 /// Lets `SIGINT` end the child also where it is ignored here: a shell without job control starts what stands in the
 /// background that way (POSIX.1-2017, Shell, 2.11), and children inherit it.
-pub fn heed_interrupt(command: &mut Command) {
+pub fn stop_at_interrupt(command: &mut Command) {
     let prepare = || {
         // SAFETY: no handler is installed and none replaced: `exec` has put handlers to the default anyhow.
         let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -133,7 +133,7 @@ mod tests {
                 })
             };
             if resets {
-                heed_interrupt(&mut inner);
+                stop_at_interrupt(&mut inner);
             }
             String::from_utf8(inner.output().unwrap().stdout).unwrap()
         };

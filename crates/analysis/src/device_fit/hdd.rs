@@ -8,7 +8,7 @@
 //! - **Seeks.** [`seek`].
 //! - **Buffer.** How far behind a sequence data is still held, and after how many reads elsewhere.
 //!
-//! Not to be seen by reading, or not told apart: surfaces, switches of head and cylinder, zones, where the seek curve becomes straight,
+//! Not to be seen by reading, or not distinguished: surfaces, switches of head and cylinder, zones, where the seek curve becomes straight,
 //! everything about writes. Tracks are so long that the sustained rate is right with the preset's switches.
 
 use fsage_model::medium::hdd::Parameters;

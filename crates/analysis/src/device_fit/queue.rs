@@ -6,7 +6,7 @@
 //! the depth differently: the controller at one point, dies gradually. So both follow from rates over depths, by simulation
 //! (fixed seed, some 2 % of chance) and search.
 //!
-//! Known limits: dies and channels are not told apart; where the controller is the limit, more dies than it can keep busy
+//! Known limits: dies and channels are not distinguished; where the controller is the limit, more dies than it can keep busy
 //! make no difference, and the number is a lower bound.
 
 use fsage_model::quantity::as_f64;

@@ -62,7 +62,7 @@ fn study(
 
 #[test]
 fn one_state_measured_twice_gives_few_alarms_and_none_after_correction() {
-    // Without a measure nothing is told, however many other numbers agree.
+    // Without a measure nothing is reported, however many other numbers agree.
     let names: Vec<String> = (0..400).map(|n| format!("grep.n{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (trials, controls) = study("same", &names, 5, 0.03, 1.0);
@@ -213,7 +213,7 @@ fn an_a_a_pair_is_equal_only_within_its_margin() {
     assert_eq!((small.verdict, small.equal), ("failed", 1));
     let tiny = summary(&of(5, 0.000_02, 1.0005, None)).unwrap();
     assert_eq!((tiny.verdict, tiny.alarms, tiny.equal), ("passed", 0, 1));
-    // A run that repeats itself to the last digit is told from one that is equal.
+    // A run that repeats itself to the last digit is distinguished from one that is equal.
     let exact = of(3, 0.0, 1.0, None);
     let found = summary(&exact).unwrap();
     assert_eq!((found.verdict, found.equal, found.identical), ("passed", 1, 1));

@@ -22,7 +22,7 @@ const DIXON: [(usize, f64); 2] = [(3, 0.970), (4, 0.829)];
 /// Makes the median absolute deviation of normal values their standard deviation: 1 / Φ⁻¹(¾).
 const NORMAL: f64 = 1.482_602_218_505_602;
 
-/// Indices of the values that lie far out, rising.
+/// Indices of the outliers, rising.
 #[must_use]
 pub fn flagged(values: &[f64]) -> Vec<usize> {
     if values.len() < MANY {

@@ -114,7 +114,7 @@ enum Begun {
 }
 
 impl Begun {
-    /// Adds that to what the user is told.
+    /// Adds that to what is reported to the user.
     fn said(self, problem: Problem, device: &Path) -> Problem {
         let lost = match self {
             Self::Nothing => return problem,

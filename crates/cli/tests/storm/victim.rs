@@ -1,4 +1,4 @@
-//! Whom to kill: programs of fsage that were started for one test, told by a path in their environment.
+//! Whom to kill: programs of fsage that were started for one test, recognised by a path in their environment.
 
 #![allow(dead_code, reason = "every test uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]

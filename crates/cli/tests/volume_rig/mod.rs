@@ -80,10 +80,10 @@ impl Rig {
         [folder, self.journal.take(Lease::Mount { point: self.point.clone() }).expect("a lease")]
     }
 
-    /// Gives back what [`Rig::lease_mount`] took.
+    /// Releases what [`Rig::lease_mount`] took.
     pub fn release_mount(&mut self, leases: [LeaseId; 2]) {
         for lease in leases.into_iter().rev() {
-            fsage_lab::lease::give_back(&mut self.session, &mut self.journal, lease).expect("released");
+            fsage_lab::lease::release(&mut self.session, &mut self.journal, lease).expect("released");
         }
     }
 

@@ -7,7 +7,7 @@ use crate::log::{Entry, Geometry, Log, Payload};
 use crate::request::Operation;
 use crate::store::{Journal, Piece, Store, StoreError};
 
-/// Entries between two looks at the memory they take: some 200 KiB.
+/// Entries between two checks of the memory they take: some 200 KiB.
 const BETWEEN_LOOKS: u64 = 2048;
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Recorder {
     journal: Journal,
     /// Most memory for both.
     limit_bytes: u64,
-    /// The limit was reached when it was last looked at, or the store has no room.
+    /// The limit was reached when it was last checked, or the store has no room.
     full: bool,
     /// The entry that comes next is the last.
     closing: bool,

@@ -1,4 +1,4 @@
-//! Logs made by hand, on media whose times can be told at sight.
+//! Logs made by hand, on media whose times can be computed at sight.
 
 use fsage_model::disk::DiskCounter;
 

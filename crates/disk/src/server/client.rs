@@ -105,7 +105,7 @@ impl ClientError {
 
 /// Longest wait for a server to be ready, or to answer.
 const WAIT: Duration = Duration::from_secs(60);
-/// Bytes at the end of a server's messages that are looked at.
+/// Bytes at the end of a server's messages that are inspected.
 const LAST_WORDS: u64 = 16 << 10;
 /// Longest wait for a process that was killed to be gone.
 const DEATH_WAIT: Duration = Duration::from_secs(10);

@@ -281,7 +281,7 @@ impl Arena {
 
     /// Returns the memory of a free group.
     pub(super) fn vacate(&mut self, group: usize) {
-        self.give_back(group);
+        self.discard(group);
         let state = &mut self.groups[group];
         (state.place, state.references) = (Backing::Nowhere, None);
         self.in_memory -= 1;
@@ -289,10 +289,10 @@ impl Arena {
         self.empty.push(group);
     }
 
-    pub(super) fn give_back(&mut self, group: usize) {
+    pub(super) fn discard(&mut self, group: usize) {
         let (segment, at) = place(group);
         // Refused only for locked memory before Linux 5.18: then the memory stays, to be used again.
-        let _ = self.segments[segment].give_back(at..at + HUGE_BYTES);
+        let _ = self.segments[segment].release(at..at + HUGE_BYTES);
     }
 
     /// Adds a reference to each of these pages, which are in use.

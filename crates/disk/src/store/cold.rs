@@ -132,7 +132,7 @@ impl Arena {
         self.packed_bytes += packed.memory_bytes();
         (state.place, state.reads) = (Backing::Packed(packed), 0);
         self.in_memory -= 1;
-        self.give_back(group);
+        self.discard(group);
         true
     }
 
@@ -147,12 +147,12 @@ impl Arena {
                 let written =
                     self.packer.read(group, packed, 0, bytes).and_then(|()| spill.write(group, bytes));
                 self.packed_bytes -= if written.is_ok() { packed.memory_bytes() } else { 0 };
-                self.give_back(group);
+                self.discard(group);
                 written?;
             }
             _ => {
                 spill.write(group, bytes)?;
-                self.give_back(group);
+                self.discard(group);
                 self.in_memory -= 1;
             }
         }
@@ -187,7 +187,7 @@ impl Arena {
             _ => return Ok(()),
         };
         if let Err(error) = read {
-            self.give_back(group);
+            self.discard(group);
             return Err(error);
         }
         self.forget(group);

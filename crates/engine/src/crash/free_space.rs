@@ -1,4 +1,4 @@
-//! Free space that was in use before: what a file system exposes of it can be told from zeros.
+//! Free space that was in use before: what a file system exposes of it differs from zeros.
 
 use fsage_content::fill as fill_blocks;
 use rustix::fs::{AtFlags, Mode, OFlags, fstatvfs, syncfs, unlinkat};

@@ -1,6 +1,6 @@
 //! Whether damage comes up under the conditions of a known finding (docs/power.md, *Findings*).
 //!
-//! What is wrong may have another cause than the finding that it looks like. So each finding is told by what was
+//! What is wrong may have another cause than the finding that it looks like. So each finding is recognised by what was
 //! done and promised, and by the requests of the log; where one condition is not met the damage stays unexplained.
 //! The operation that may have been under way at the cut counts as done where it does the damage, and as not done
 //! where it would have prevented it. The file system itself is asked for where a finding is named
@@ -286,7 +286,7 @@ fn replaced_was_synced(
 
 /// Where things are after a cut.
 pub trait Whereabouts {
-    /// Whether this is at a name, as far as can be told.
+    /// Whether this is at a name, as far as can be seen.
     fn is_at(&self, name: &str, node: Node) -> bool;
 
     /// Whether there is a name with blocks of this file and of no other.

@@ -185,7 +185,7 @@ impl CrashError {
     }
 }
 
-/// Leaves bytes of a removed file where free space is, so that a file system that exposes it can be told.
+/// Leaves bytes of a removed file where free space is, so that a file system that exposes it is found.
 ///
 /// # Errors
 /// What the kernel says; a full volume is none.

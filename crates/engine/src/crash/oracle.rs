@@ -281,7 +281,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Whether every file that the name may lead to is there by another name, told by its bytes, as another inode than
+    /// Whether every file that the name may lead to is there by another name, recognised by its bytes, as another inode than
     /// what was found, which has no other name.
     fn is_another(&self, name: &str, found: &FoundFile) -> bool {
         let others = || self.files().filter(|(other, _)| *other != name);
@@ -440,7 +440,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// By what names, and as which inode, each file is there that is told by its blocks, where the name may lead to it: of
+    /// By what names, and as which inode, each file is there that is recognised by its blocks, where the name may lead to it: of
     /// others something else is said. A directory that has its old path by a known finding counts as where it should be.
     fn names_by_file(&self) -> BTreeMap<Identity, BTreeMap<String, u64>> {
         let mut files: BTreeMap<Identity, BTreeMap<String, u64>> = BTreeMap::new();

@@ -2,7 +2,7 @@
 //!
 //! Only the operations of a thread change its directory, and they follow one another. So each thread has a history of
 //! its own, in which an operation is placed by the mark that followed it. A whole sync covers what all threads had
-//! done before it began; which operations had returned by then is told by a clock that the threads share, whose
+//! done before it began; which operations had returned by then is read from a clock that the threads share, whose
 //! ticks are taken just before and just after each operation.
 
 use std::borrow::Cow;

@@ -517,7 +517,7 @@ mod tests {
         ]);
         for length in 1..=2 {
             for sequence in (0..count(length)).filter_map(|number| sequence(length, number)) {
-                // Most are told by what they begin with.
+                // Most are recognised by what they begin with.
                 if sequence.operations.len() <= 3 {
                     wanted.remove(words(&sequence).as_str());
                 }

@@ -34,7 +34,7 @@ use rustix::io::Errno;
 use super::mount::BUSY_WAIT;
 use super::{HostError, block, companion, loopback, mount};
 
-/// How long somebody else may keep a device locked, and how often that is looked at.
+/// How long somebody else may keep a device locked, and how often that is checked.
 const UDEV_WAIT: Duration = Duration::from_secs(10);
 const UDEV_PAUSE: Duration = Duration::from_millis(50);
 
@@ -517,7 +517,7 @@ fn open(device: &Path) -> Result<(PathBuf, File, DeviceIdentity), HostError> {
     Ok((path, opened, identity))
 }
 
-/// Locks a device, as udev asks of who changes what is on it: it does not look at it while this descriptor is open.
+/// Locks a device, as udev asks of who changes what is on it: it does not inspect it while this descriptor is open.
 ///
 /// # Errors
 /// Somebody else keeps it locked for 10 s, or it cannot be locked.

@@ -30,7 +30,7 @@ const PIECE: usize = 1 << 20;
 /// Bytes of zeros that are made durable before anyone is asked whether to continue: a second of a slow disk.
 const STEP: u64 = 64 << 20;
 
-/// What is told how many bytes of how many are made where that takes long, and says whether to continue.
+/// Gets how many bytes of how many are made where that takes long, and says whether to continue.
 pub type Making<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// Links are not followed: a volume's file is made by us.

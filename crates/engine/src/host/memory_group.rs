@@ -290,7 +290,7 @@ mod tests {
                 .status
         };
         let write = format!("head -c 100M /dev/zero >'{file}' && sync '{file}'");
-        // Another test may drop the host's page cache before it is looked at.
+        // Another test may drop the host's page cache before it is inspected.
         for _ in 0..5 {
             assert_eq!(run(&group, &write), 0, "page cache is freed, not a reason to kill");
             group.sample();

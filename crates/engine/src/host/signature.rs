@@ -57,7 +57,7 @@ pub struct Signature {
     /// Identifier that it carries ([`identifier`]), empty when it has none or none is known.
     pub uuid: String,
     /// What else was found: a volume manager or RAID whose traces are beside a file system. Which of them the data is
-    /// nobody can tell. Partition tables are told by [`super::gpt::partitions_on`].
+    /// nobody can tell. Partition tables are recognised by [`super::gpt::partitions_on`].
     pub beside: String,
 }
 

@@ -27,7 +27,7 @@ use super::HostError;
 use super::process::{self, Identity, MARKER};
 use super::tool::{Children, look_up};
 
-/// Longest time between two looks at whether it is to end.
+/// Longest time between two checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Longest that ended processes take to go.

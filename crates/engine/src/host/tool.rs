@@ -259,7 +259,7 @@ fn prepared(argv: &[String]) -> Result<(Command, PathBuf), HostError> {
         // A file `fio-dump-status` there of any user makes it print what it has so far. Nobody makes files in /sys.
         command.env("TMPDIR", "/sys").env("TEMP", "/sys");
     }
-    fsage_sys::process::heed_interrupt(&mut command);
+    fsage_sys::process::stop_at_interrupt(&mut command);
     fsage_sys::process::die_with_parent(&mut command);
     Ok((command, path))
 }

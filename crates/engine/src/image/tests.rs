@@ -406,7 +406,7 @@ fn an_index_that_is_only_claimed_takes_no_memory() {
     assert!(large.contains("its chunks do not follow each other"), "{large}");
 }
 
-/// A chunk is read whole before it is looked at, and a sparse file has room for any length.
+/// A chunk is read whole before it is inspected, and a sparse file has room for any length.
 #[test]
 fn chunks_longer_than_what_they_stand_for_are_refused() {
     use std::os::unix::fs::FileExt as _;

@@ -399,7 +399,7 @@ proptest! {
                 Program::Fio => "fio version 2 iolog\n",
                 Program::Csv => "time_s,kind,path,offset,length,target\n",
             };
-            // A panic would fail the test; what comes of it is told as a line.
+            // A panic would fail the test; what comes of it is reported as a line.
             if let Err(error) = imported(program, &format!("{heading}{text}"), &ImportOptions::default()) {
                 prop_assert!(error.to_string().contains("line"), "{}", error);
             }

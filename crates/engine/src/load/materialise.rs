@@ -23,7 +23,7 @@ use crate::workload::LiveFile;
 
 /// Bytes made and written at once through the page cache: enough for a device to work on several requests.
 const CHUNK_BYTES: usize = 4 << 20;
-/// The same past the page cache: what is made is copied and looked at while it is still in a processor's own cache
+/// The same past the page cache: what is made is copied and inspected while it is still in a processor's own cache
 /// (docs/benchmarks.md, "A large volume aged in fast mode").
 const DIRECT_CHUNK_BYTES: usize = 512 << 10;
 /// Bytes from which a file is written past the page cache.

@@ -6,7 +6,7 @@
 //! making its operations up (some millions in a second) and no state of it has to be saved.
 //!
 //! A history may come from a store that somebody else wrote, so it is held to what a run on this volume can
-//! have left. It looks at the volume wherever a run does, it sees no more than the volume has, and the files
+//! have left. It inspects the volume wherever a run does, it sees no more than the volume has, and the files
 //! that it leads to have room there. That bounds the memory that making it up takes by what the run itself
 //! took; its time ends when that is asked.
 
@@ -42,7 +42,7 @@ pub(super) struct Past<'a> {
     fullness: Fullness,
     /// Operations that were done in this run.
     operations: u64,
-    /// Bytes written since the volume was last looked at.
+    /// Bytes written since the volume was last inspected.
     since_look: u64,
     /// Size of the volume, as two mounts may differ in it.
     volume_bytes: u64,
@@ -78,7 +78,7 @@ impl<'a> Past<'a> {
         })
     }
 
-    /// Whether all that was is told.
+    /// Whether all that was is reported.
     pub(super) const fn is_over(&self) -> bool {
         self.looks.is_empty() && self.parts.is_empty() && self.failures.is_empty()
     }

@@ -92,7 +92,7 @@ pub enum Built {
     Interrupted(i32),
 }
 
-/// Lines of it that are told.
+/// Lines of it that are reported.
 const OUTPUT_LINES: usize = 3;
 
 /// A tree with a work tree of its own, which goes with it.

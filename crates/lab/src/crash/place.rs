@@ -7,7 +7,7 @@ use fsage_model::study::DiskOptions;
 
 use super::{Bench, CrashError};
 use crate::lease::record::Lease;
-use crate::lease::{Journal, LeaseError, LeaseId, clean, give_back, runtime};
+use crate::lease::{Journal, LeaseError, LeaseId, clean, release, runtime};
 use crate::target::{Session, Target};
 use crate::volume::{Acquired, DiskVolume, Volume};
 
@@ -98,7 +98,7 @@ impl Place {
     pub fn close(mut self) -> Result<(), CrashError> {
         let mut first = Ok(());
         while let Some(lease) = self.taken.pop() {
-            let given = give_back(&mut self.session, &mut self.journal, lease).map_err(CrashError::from);
+            let given = release(&mut self.session, &mut self.journal, lease).map_err(CrashError::from);
             first = first.and(given);
         }
         if let Some(acquired) = self.acquired.take() {

@@ -121,7 +121,7 @@ impl NamedDisk {
         }
         let mut session = Target::local()?;
         let agent = journal.attach(&session)?;
-        give_back(&mut session, &mut journal, &self.name)?;
+        release(&mut session, &mut journal, &self.name)?;
         let _ = std::fs::remove_file(record::path(&self.folder));
         Ok((session, journal, agent))
     }
@@ -153,7 +153,7 @@ impl NamedDisk {
             crate::volume::Volume::Disk(volume.clone()).acquire(session, journal, &self.name)?;
         let record = DiskRecord::new(&self.name, volume, &self.folder.join(SERVED), &acquired);
         if let Err(error) = record.write(&self.folder) {
-            acquired.give_back(session, journal)?;
+            acquired.release(session, journal)?;
             return Err(error);
         }
         // It stays taken, and leased, until `down`.
@@ -177,7 +177,7 @@ impl NamedDisk {
         let mut journal = Journal::open(&self.folder)?;
         let mut session = Target::local()?;
         let agent = journal.attach(&session)?;
-        let outcome = give_back(&mut session, &mut journal, &self.name);
+        let outcome = release(&mut session, &mut journal, &self.name);
         drop(session);
         // While there is a lease, so that `clean` finds what is left of the folder; and before the lock is
         // let go of: another of this name may be brought up the moment it is.
@@ -238,7 +238,7 @@ impl NamedDisk {
     }
 }
 
-fn give_back(session: &mut Session, journal: &mut Journal, name: &str) -> Result<(), DiskError> {
+fn release(session: &mut Session, journal: &mut Journal, name: &str) -> Result<(), DiskError> {
     let summary = clean(session, journal)?;
     match summary.failed.into_iter().next() {
         Some((_, why)) => Err(DiskError::Stuck { name: name.to_owned(), why }),

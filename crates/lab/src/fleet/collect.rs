@@ -39,7 +39,7 @@ pub struct Collected {
     pub queued: Option<usize>,
     /// Whether what tasks left was removed: every trial is complete, and no task is left.
     pub removed: bool,
-    /// What is to be told.
+    /// What is to be reported.
     pub notes: Vec<String>,
 }
 

@@ -62,7 +62,7 @@ pub struct Submitted {
     /// The command, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What is to be told.
+    /// What is to be reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

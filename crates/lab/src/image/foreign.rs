@@ -142,7 +142,7 @@ pub fn import(
         };
         save(session, journal, &wanted, incoming)
     })();
-    hold.give_back(session, journal, outcome)
+    hold.release(session, journal, outcome)
 }
 
 /// One of our images to be written in a format of others.
@@ -199,7 +199,7 @@ pub fn export(
             .map_err(|error| ImageError::path(&export.target)(error.into()))?;
         Ok(summary)
     })();
-    hold.give_back(session, journal, outcome)
+    hold.release(session, journal, outcome)
 }
 
 /// Name of the volume that is made on the way.
@@ -299,5 +299,5 @@ fn materialise(
         hold.mount(session, journal, &device, &import.point, (row.name, &options))?;
     }
     session.call(call::ImageMaterialise { directory: import.point.clone() })?;
-    hold.give_back_to(kept, session, journal)
+    hold.release_to(kept, session, journal)
 }

@@ -6,10 +6,10 @@ use fsage_model::protocol::{Call, call};
 
 use super::ImageError;
 use crate::lease::record::Lease;
-use crate::lease::{Journal, LeaseId, give_back};
+use crate::lease::{Journal, LeaseId, release};
 use crate::target::Session;
 
-/// What is held. [`Hold::give_back`] must be called; what is dropped instead stays leased for
+/// What is held. [`Hold::release`] must be called; what is dropped instead stays leased for
 /// `fsage clean`.
 #[derive(Debug, Default)]
 #[must_use = "what is held has to be released"]
@@ -76,7 +76,7 @@ impl Hold {
         Ok(())
     }
 
-    /// How much is held; for [`Hold::give_back_to`].
+    /// How much is held; for [`Hold::release_to`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.taken.len()
@@ -99,11 +99,11 @@ impl Hold {
         Ok(())
     }
 
-    /// Gives back what was taken after the first `kept` things, in reverse order; every step is tried.
+    /// Releases what was taken after the first `kept` things, in reverse order; every step is tried.
     ///
     /// # Errors
     /// The first step that failed; its lease stays for `fsage clean`.
-    pub fn give_back_to(
+    pub fn release_to(
         &mut self,
         kept: usize,
         session: &mut Session,
@@ -112,7 +112,7 @@ impl Hold {
         let mut first = Ok(());
         while self.taken.len() > kept {
             let Some(id) = self.taken.pop() else { break };
-            let released = give_back(session, journal, id).map_err(ImageError::from);
+            let released = release(session, journal, id).map_err(ImageError::from);
             if first.is_ok() {
                 first = released;
             }
@@ -124,13 +124,13 @@ impl Hold {
     ///
     /// # Errors
     /// See there.
-    pub fn give_back<T>(
+    pub fn release<T>(
         mut self,
         session: &mut Session,
         journal: &mut Journal,
         outcome: Result<T, ImageError>,
     ) -> Result<T, ImageError> {
-        let given = self.give_back_to(0, session, journal);
+        let given = self.release_to(0, session, journal);
         let value = outcome?;
         given.map(|()| value)
     }

@@ -84,7 +84,7 @@ pub fn restore(
         }
         Ok(Restored { summary, made })
     })();
-    hold.give_back(session, journal, outcome)
+    hold.release(session, journal, outcome)
 }
 
 fn folder_of(file: &Path) -> &Path {

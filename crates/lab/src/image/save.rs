@@ -97,7 +97,7 @@ pub fn save(
         let summary = session.call_with(call, incoming)?;
         Ok(Saved { summary, used_by })
     })();
-    hold.give_back(session, journal, outcome)
+    hold.release(session, journal, outcome)
 }
 
 /// Mounts the volume so that its file system can be asked; where it can.
@@ -123,7 +123,7 @@ fn look(
     let device = hold.attach(session, journal, volume, attach)?;
     let signature = session.call(call::BlockFacts { device: device.clone() })?.signature;
     let Some(facts) = filesystem::by_name(&signature).filter(|row| row.free_space.is_some()) else {
-        hold.give_back_to(0, session, journal)?;
+        hold.release_to(0, session, journal)?;
         return Ok((None, UsedBy::Unknown(signature)));
     };
     // Its identity may be mounted elsewhere: a clone.

@@ -1,4 +1,4 @@
-//! Gives back leftovers of a killed run.
+//! Releases the leftovers of an interrupted run.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ impl CleanReport {
     }
 }
 
-/// Gives back every outstanding lease of `journal` but `session`'s own process: processes first, then all
+/// Releases every outstanding lease of `journal` but `session`'s own process: processes first, then all
 /// others from the last taken to the first. Each step is tried whatever became of the others; but while a
 /// process cannot be ended, everything else stays in the journal too.
 ///
@@ -104,7 +104,7 @@ pub fn clean(session: &mut Session, journal: &mut Journal) -> Result<CleanSummar
         }
         // What a process was doing when it was killed may still come true: look again once it is gone.
         let undone = if unended.is_empty() {
-            undo::release(session, journal, &record)
+            undo::release_record(session, journal, &record)
         } else {
             undo::undo(session, journal, &record).map_err(LeaseError::from)
         };

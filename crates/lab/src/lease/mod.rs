@@ -31,4 +31,4 @@ pub use error::LeaseError;
 pub(crate) use journal::ignored;
 pub use journal::{Journal, LeaseId};
 pub use notice::{LeftOver, left_over};
-pub use undo::give_back;
+pub use undo::release;

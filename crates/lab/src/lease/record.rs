@@ -187,7 +187,7 @@ impl LeaseRecord {
 pub enum LeaseState {
     /// About to be taken.
     Taken,
-    /// Given back.
+    /// Released.
     Released,
 }
 

@@ -230,7 +230,7 @@ mod tests {
     use fsage_model::protocol::{Call as _, Failure, FailureKind, Request};
 
     use super::*;
-    use crate::lease::give_back;
+    use crate::lease::release;
     use crate::target::Target;
 
     /// What an agent says of a value that the kernel does not take.
@@ -275,7 +275,7 @@ mod tests {
         let taken = host.lock().unwrap().clone();
         let mut end = |which: usize| {
             let (session, journal, id) = &mut labs[which];
-            give_back(session, journal, *id).unwrap();
+            release(session, journal, *id).unwrap();
             host.lock().unwrap().clone()
         };
         [taken, end(first), end(1 - first)]
@@ -322,13 +322,13 @@ mod tests {
             if joined {
                 // As when the run releases what both left: one journal has both leases, and no trial runs any more.
                 trials.into_iter().for_each(|trial| journal.join(trial));
-                give_back(&mut session, &mut journal, ids[1]).unwrap();
-                give_back(&mut session, &mut journal, ids[0]).unwrap();
+                release(&mut session, &mut journal, ids[1]).unwrap();
+                release(&mut session, &mut journal, ids[0]).unwrap();
                 assert!(journal.outstanding().is_empty());
             } else {
-                give_back(&mut session, &mut trials[first], ids[first]).unwrap();
+                release(&mut session, &mut trials[first], ids[first]).unwrap();
                 assert_eq!(host.lock().unwrap().as_str(), "64", "the other trial still runs");
-                give_back(&mut session, &mut trials[1 - first], ids[1 - first]).unwrap();
+                release(&mut session, &mut trials[1 - first], ids[1 - first]).unwrap();
             }
             assert_eq!(host.lock().unwrap().as_str(), "1280");
         }
@@ -362,7 +362,7 @@ mod tests {
         assert!(journal.outstanding().is_empty());
         let outcome = set(&mut session, &mut journal, &path, |_| "8".to_owned()).unwrap();
         let Some(Outcome::Set(id)) = outcome else { panic!("{outcome:?}") };
-        give_back(&mut session, &mut journal, id).unwrap();
+        release(&mut session, &mut journal, id).unwrap();
         assert_eq!(host.lock().unwrap().as_str(), "128");
     }
 
@@ -400,7 +400,7 @@ mod tests {
         let mut second = Journal::open(folders[1].path()).unwrap();
         let outcome = set(&mut refusing, &mut second, &path, |_| "9".to_owned()).unwrap();
         assert!(outcome == Some(Outcome::Refused) && second.outstanding().is_empty());
-        give_back(&mut first.0, &mut first.1, id).unwrap();
+        release(&mut first.0, &mut first.1, id).unwrap();
         assert_eq!(host.lock().unwrap().as_str(), "256");
     }
 
@@ -422,8 +422,8 @@ mod tests {
         else {
             panic!("not set");
         };
-        give_back(&mut first.0, &mut first.1, one).unwrap();
-        give_back(&mut second.0, &mut second.1, two).unwrap();
+        release(&mut first.0, &mut first.1, one).unwrap();
+        release(&mut second.0, &mut second.1, two).unwrap();
         assert_eq!(host.lock().unwrap().as_str(), "kyber");
     }
 

@@ -1,4 +1,4 @@
-//! Giving one lease back: the request to the agent that undoes what was taken.
+//! Releases one lease: the request to the agent that undoes what was taken.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::target::{Session, TargetError};
 /// How long a process may take to leave a system call after it was killed.
 const END_PROCESS: Duration = Duration::from_secs(30);
 
-/// Gives back what a lease of `journal` names, and writes that down. Gone already is fine, and a lease that
+/// Releases what a lease of `journal` names, and writes that down. Gone already is fine, and a lease that
 /// was released too.
 ///
 /// # Errors
 /// It cannot be undone, the agent is lost, or the journal cannot be written; then it is still leased.
-pub fn give_back(session: &mut Session, journal: &mut Journal, id: LeaseId) -> Result<(), LeaseError> {
+pub fn release(session: &mut Session, journal: &mut Journal, id: LeaseId) -> Result<(), LeaseError> {
     let Some(record) = journal.outstanding().iter().find(|record| Journal::id_of(record) == id).cloned()
     else {
         return Ok(());
     };
-    release(session, journal, &record).map(drop)
+    release_record(session, journal, &record).map(drop)
 }
 
 /// The same; why something that has its name was left, if it was.
-pub(super) fn release(
+pub(super) fn release_record(
     session: &mut Session,
     journal: &mut Journal,
     record: &LeaseRecord,

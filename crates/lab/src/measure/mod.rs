@@ -161,7 +161,7 @@ mod tests {
     use fsage_model::protocol::{Call as _, Request};
 
     #[test]
-    fn the_trace_instance_is_leased_and_given_back() {
+    fn the_trace_instance_is_leased_and_released() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(folder.path()).unwrap();
         let order = MeasureOrder {

@@ -118,7 +118,7 @@ pub enum PowerCycleError {
         /// Why.
         reason: String,
     },
-    /// Whether the file system that a resumed run goes on with is damaged cannot be told.
+    /// Whether the file system that a resumed run continues with is damaged cannot be known.
     #[error("`{step}` gives no verdict on the file system that the run continues with: {reason}")]
     Undecided {
         /// Key of the command.

@@ -24,13 +24,13 @@ use rustix::time::Timespec;
 use super::PowerCycleError;
 use super::board::{Board, Ran, Step, Working};
 
-/// Longest time between two looks at whether the run is to end.
+/// Longest time between two checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a process that was killed is waited for.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Longest time between two looks at whether a killed process has ended.
+/// Longest time between two checks whether a killed process has ended.
 const LOOK_AT_KILLED: Duration = Duration::from_millis(5);
 
 /// Bytes that are kept of a line, and of the end of standard error.

@@ -44,7 +44,7 @@ pub enum Ending {
     Interrupted,
 }
 
-/// What is told while it runs.
+/// What is reported while it runs.
 pub trait Watch {
     /// A board gets a new file system.
     fn prepared(&mut self, turn: &Turn);

@@ -147,7 +147,7 @@ impl DeterministicSettings {
     /// Gives everything back.
     pub(super) fn release(self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         for id in self.taken.into_iter().rev() {
-            context.give_back(Some(id))?;
+            context.release(Some(id))?;
         }
         Ok(())
     }

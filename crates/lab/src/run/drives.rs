@@ -37,7 +37,7 @@ impl Drives {
         for (drive, mut acquired) in self.0.into_iter().rev() {
             let file = context.folder.request_log(&format!("drive-{}", drive.name()));
             context.keep_log(drive.save_log(&file), &file)?;
-            acquired.give_back(context.session, context.journal)?;
+            acquired.release(context.session, context.journal)?;
         }
         Ok(())
     }

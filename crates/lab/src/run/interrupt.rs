@@ -174,6 +174,6 @@ mod tests {
         other.direct(Some(two));
         signal(Number::TERM, || interrupt.by() == Some(15));
         let ends = [Request::from(call::Abandon), call::Resume.into(), call::Abandon.into()];
-        assert_eq!([of_one(), of_two()], [ends.clone(), ends], "each lane's load is told");
+        assert_eq!([of_one(), of_two()], [ends.clone(), ends], "each lane's load is notified");
     }
 }

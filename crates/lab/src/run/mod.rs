@@ -373,7 +373,7 @@ fn compare_devices(lab: &mut Lab<'_>, study: &Study) -> Result<(), RunError> {
     checked
 }
 
-/// Releases what `who` left behind.
+/// Releases the leftovers of `who`.
 fn clean_left_over(lab: &mut Lab<'_>, who: &str, observer: &mut dyn RunObserver) -> Result<(), RunError> {
     if lab.journal.outstanding().is_empty() {
         return Ok(());

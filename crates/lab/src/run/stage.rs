@@ -84,10 +84,10 @@ pub(super) struct StageContext<'a> {
 }
 
 impl StageContext<'_> {
-    /// Gives back what was leased; nothing to release is fine.
-    pub(super) fn give_back(&mut self, id: Option<LeaseId>) -> Result<(), TrialError> {
+    /// Releases what was leased; nothing to release is fine.
+    pub(super) fn release(&mut self, id: Option<LeaseId>) -> Result<(), TrialError> {
         match id {
-            Some(id) => Ok(lease::give_back(self.session, self.journal, id)?),
+            Some(id) => Ok(lease::release(self.session, self.journal, id)?),
             None => Ok(()),
         }
     }

@@ -210,7 +210,7 @@ impl<'a> Lab<'a> {
         // Dropping waits until the process and all it started are gone.
         drop(session);
         self.journal.release(own)?;
-        if !through_own? && !self.give_back_all(folder)? {
+        if !through_own? && !self.release_all(folder)? {
             let text = "not everything was released: `fsage clean` or the next run tries again".to_owned();
             folder.log(&text);
             observer.event(RunEvent::Note { text });
@@ -226,7 +226,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Releases everything outstanding through a fresh agent; whether that agent lived to do it.
-    fn give_back_all(&mut self, folder: &mut TrialFolder) -> Result<bool, TrialError> {
+    fn release_all(&mut self, folder: &mut TrialFolder) -> Result<bool, TrialError> {
         let mut session = match (self.start)() {
             Ok(session) => session,
             Err(error) => {
@@ -311,7 +311,7 @@ impl<'a> Lab<'a> {
         place.release(&mut context)?;
         drives.release(&mut context)?;
         deterministic.release(&mut context)?;
-        context.give_back(mounts)
+        context.release(mounts)
     }
 }
 

@@ -159,7 +159,7 @@ impl TrialVolume {
         context.command("unmount", &format!("umount {}", self.point.display()));
         context.file_system.unmount(context.session, &self.point)?;
         context.journal.release(mount)?;
-        context.give_back(directory)
+        context.release(directory)
     }
 
     /// Unmounts and mounts it: nothing of it stays in memory.
@@ -241,7 +241,7 @@ impl TrialVolume {
     pub(super) fn renew(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         self.unmount(context)?;
         self.keep_log(context)?;
-        self.acquired.give_back(context.session, context.journal)?;
+        self.acquired.release(context.session, context.journal)?;
         self.acquired = acquire(&self.volume, &self.name, context)?;
         context.commands.extend(self.acquired.commands.iter().cloned());
         self.clear_if_used(context)

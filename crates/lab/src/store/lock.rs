@@ -1,6 +1,6 @@
 //! One run at a time writes to a store: `flock` on `lock`, which also says who holds it.
 //!
-//! The kernel gives the lock back when its holder dies, so a lock file that is left behind locks nothing.
+//! The kernel releases the lock when its holder dies, so a lock file that is left behind locks nothing.
 
 use std::fs::{File, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};

@@ -1,7 +1,7 @@
 //! Devices that a study has preconditioned: done once a device, because it takes hours and wears the device.
 //!
 //! `preconditioned.json` of the store lists them, written when a device is done. An entry counts for the very same
-//! device and the very same parameters; a device that cannot be told from others of its kind has none. What was done to
+//! device and the very same parameters; a device that cannot be distinguished from others of its kind has none. What was done to
 //! the device since, outside of this store, cannot be known.
 
 use std::path::{Path, PathBuf};

@@ -385,7 +385,7 @@ impl TrialFolder {
     pub fn request_log(&self, volume: &str) -> PathBuf {
         let (begin, end) = REQUESTS;
         let stem = if volume.is_empty() { begin.to_owned() } else { format!("{begin}-{volume}") };
-        // A volume that was given back and taken again has a log of its own each time.
+        // A volume that was released and taken again has a log of its own each time.
         let names = (2_u32..).map(|number| format!("{stem}.{number}{end}"));
         let mut names = std::iter::once(format!("{stem}{end}")).chain(names);
         let free = names.find(|name| self.directory.join(name).symlink_metadata().is_err());

@@ -54,7 +54,7 @@ impl Jobs {
             return Err(out_of_reach(&[], &path));
         }
         let refused = |error: JobError| {
-            // What is in the file is only told to who named it.
+            // What is in the file is reported only to the user who named it.
             let message = if reach.is_named(&path) { in_one_line(&error) } else { error.without_text() };
             Problem { hint: error.hint(), ..Problem::new(&[], message) }
         };
@@ -141,7 +141,7 @@ mod tests {
         std::fs::write(&job, "[a]\nno-such-key=1\n").unwrap();
         let refused = loaded(&file).unwrap_err().to_string();
         assert!(refused.contains("line 2") && !refused.contains("no-such-key"), "{refused}");
-        // Who names it on the command line is told what is in it.
+        // The user who names it on the command line sees what is in it.
         let set = vec![format!("stage.measure.measures=[{{kind=\"fio\", job=\"{}\"}}]", job.display())];
         let refused = load(&file, &Overrides { preset: None, set }, Consent::Below(None)).unwrap_err();
         assert!(refused.to_string().contains("no-such-key"), "{refused}");

@@ -65,7 +65,7 @@ impl Reach {
         self.everything || self.given.contains(path)
     }
 
-    /// Reads a text file of at most `limit` bytes. Its place is looked at again when it is open: a link may have
+    /// Reads a text file of at most `limit` bytes. Its place is checked again when it is open: a link may have
     /// been put there after [`Reach::allows`] was asked.
     ///
     /// # Errors

@@ -193,7 +193,7 @@ mod tests {
         for claim in &claims {
             let names_full = |check: &ClaimCheck| matches!(check, ClaimCheck::Value { metric, .. } if metric.contains("full"));
             if claim.clauses().any(names_full) {
-                // No room ten times, and not for want of inodes.
+                // No room ten times, and not for lack of inodes.
                 for (metric, least) in [("full.no_space", 10.0), ("full.use_share", 0.8)] {
                     let given = claim.given.as_ref().and_then(|given| given.metrics.get(metric));
                     assert!(

@@ -1,7 +1,7 @@
 //! Frames in both directions, with a heartbeat: a connection that is silently gone shows no end of its stream.
 //!
 //! Each side sends an empty frame every two seconds. Who hears nothing for half a minute takes the other side for
-//! lost, also while it does something else: [`Watch`] is told on a thread of its own.
+//! lost, also while it does something else: [`Watch`] is notified on a thread of its own.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -27,10 +27,10 @@ const WAITING: usize = 64;
 /// Bytes of a file in one frame.
 const CHUNK: usize = 64 << 10;
 
-/// Is told at once, on another thread than the one that [receives](Wire::receive).
+/// Is notified at once, on another thread than the one that [receives](Wire::receive).
 pub type Watch = dyn Fn(Heard<'_>) -> bool + Send + Sync;
 
-/// What [`Watch`] is told.
+/// What [`Watch`] is notified of.
 #[derive(Debug, Clone, Copy)]
 pub enum Heard<'a> {
     /// A frame; `true` says that nobody else is to get it.

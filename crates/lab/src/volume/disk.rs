@@ -411,7 +411,7 @@ mod tests {
     const SERVED: &str = r#"{"pid":7,"start_ticks":9,"file":"/run/fsage/volumes/x/mount/disk","control":"/run/fsage/volumes/x/control"}"#;
 
     #[test]
-    fn it_is_leased_before_it_is_started_and_given_back_in_reverse() {
+    fn it_is_leased_before_it_is_started_and_released_in_reverse() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(folder.path()).unwrap();
         let (mut session, asked) = session(SERVED);

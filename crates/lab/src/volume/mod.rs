@@ -83,16 +83,16 @@ impl Acquired {
         (!self.layers.is_empty()).then(|| Layers::new(self.layers.clone(), drives))
     }
 
-    /// Gives back what was taken; a second time does nothing.
+    /// Releases what was taken; a second time does nothing.
     ///
     /// # Errors
     /// As [`Volume::release`].
-    pub(crate) fn give_back(
+    pub(crate) fn release(
         &mut self,
         session: &mut Session,
         journal: &mut Journal,
     ) -> Result<(), VolumeError> {
-        give_back(session, journal, std::mem::take(&mut self.taken))
+        release_all(session, journal, std::mem::take(&mut self.taken))
     }
 }
 
@@ -273,7 +273,7 @@ impl Volume {
             Err(error) => {
                 let (session, journal) = (taking.session, taking.journal);
                 // The first error tells more; what is not released here stays leased.
-                let _ = give_back(session, journal, taking.taken);
+                let _ = release_all(session, journal, taking.taken);
                 return Err(error);
             }
         };
@@ -283,7 +283,7 @@ impl Volume {
         Ok(Acquired { device: facts.path.clone(), facts, devices, commands, layers, taken })
     }
 
-    /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one
+    /// Releases it: settings, loop device and file, in reverse order. Every step is tried even after one
     /// failed.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ impl Volume {
         journal: &mut Journal,
     ) -> Result<(), VolumeError> {
         let mut acquired = acquired;
-        acquired.give_back(session, journal)
+        acquired.release(session, journal)
     }
 
     /// Names the present position in the log of its requests, where it keeps one.
@@ -524,11 +524,11 @@ fn queue_setting(disk: &str, setting: &str) -> PathBuf {
     PathBuf::from(format!("/sys/class/block/{disk}/queue/{setting}"))
 }
 
-fn give_back(session: &mut Session, journal: &mut Journal, taken: Vec<Taken>) -> Result<(), VolumeError> {
+fn release_all(session: &mut Session, journal: &mut Journal, taken: Vec<Taken>) -> Result<(), VolumeError> {
     let mut first = Ok(());
     for taken in taken.into_iter().rev() {
         let released = match taken {
-            Taken::Leased(id) => lease::give_back(session, journal, id).map_err(VolumeError::from),
+            Taken::Leased(id) => lease::release(session, journal, id).map_err(VolumeError::from),
             Taken::Held(device) => session.call(call::LetDeviceGo { device }).map_err(VolumeError::from),
         };
         if first.is_ok() {

@@ -1,6 +1,6 @@
 //! A partition of a virtual disk that volumes of one trial share, and the drive itself.
 //!
-//! The drive is served for the whole trial; a volume is a loop device over its part of the file, and given back
+//! The drive is served for the whole trial; a volume is a loop device over its part of the file, and released
 //! without the drive. What is on it stays there: who takes a partition again discards it.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use fsage_model::extent::Extent;
 use fsage_model::protocol::BlockFacts;
 use fsage_model::study::{DiskSpec, DriveShare, QueueSpec, VolumeSpec};
 
-use super::{Acquired, DiskVolume, Taking, VolumeError, give_back};
+use super::{Acquired, DiskVolume, Taking, VolumeError, release_all};
 use crate::lease::Journal;
 use crate::target::{Incoming, Session};
 use crate::tools::Invocation;
@@ -157,7 +157,7 @@ impl Drive {
             Err(error) => {
                 let Taking { session, journal, taken, .. } = taking;
                 // The first error tells more; what is not released here stays leased.
-                let _ = give_back(session, journal, taken);
+                let _ = release_all(session, journal, taken);
                 Err(error)
             }
         }

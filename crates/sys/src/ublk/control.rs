@@ -109,7 +109,7 @@ impl Control {
         self.command(START_DEV, device, &mut [], u64::from(std::process::id()))
     }
 
-    /// Takes the block device away, whoever uses it; requests that nobody answers fail. The queue ends.
+    /// Takes the block device away, even if it is in use; requests that nobody answers fail. The queue ends.
     ///
     /// # Errors
     /// `ENODEV` when there is none of that number.

@@ -7,7 +7,7 @@ use fsage_model::timed_write::WrittenRun;
 use crate::device_fit::Parameter;
 use crate::stats::quantile::{count, median, quantile};
 
-/// Fewest writes of a window that a sequence is looked at through, and most windows.
+/// Fewest writes of a window that a sequence is examined through, and most windows.
 const WINDOW: usize = 4;
 const WINDOWS: usize = 128;
 /// How much slower writes have to become for a bend.

@@ -5,7 +5,7 @@
 
 use crate::request::Request;
 
-/// Openings that are told apart, at most; those after them flush everything.
+/// Openings that are distinguished, at most; those after them flush everything.
 const MOST: usize = 1024;
 
 /// By handle, from 1 on: the first byte that was reached, and the first behind all of them.
@@ -47,7 +47,7 @@ mod tests {
     use crate::request::Operation;
 
     #[test]
-    fn those_that_are_too_many_are_not_told_apart() {
+    fn those_that_are_too_many_are_not_distinguished() {
         let mut openings = Openings::default();
         let all: Vec<u64> = (0..=MOST).map(|_| openings.open()).collect();
         assert_eq!((all[0], all[MOST - 1], all[MOST]), (1, 1024, 0));

@@ -151,7 +151,7 @@ impl<R: Read> Reader<R> {
 
 impl<R: Read + Seek> Reader<R> {
     /// Steps over chunks that end before entry `number`; entries before it may still come. Their checks are
-    /// not looked at. Only at the beginning of a chunk, best before anything is read.
+    /// not inspected. Only at the beginning of a chunk, best before anything is read.
     ///
     /// # Errors
     /// What is in between is damaged, cut off or cannot be read.

@@ -59,7 +59,7 @@ pub struct Repository {
     index: Option<u64>,
     reference: Option<u64>,
     stage: Stage,
-    /// Files that an operation which failed left behind.
+    /// Leftovers of an operation which failed.
     strays: Vec<u64>,
 }
 

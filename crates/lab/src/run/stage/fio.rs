@@ -210,7 +210,7 @@ impl Run<'_> {
     /// Removes the control group again; a lost agent's stays leased.
     fn leave(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         match self.group.take() {
-            Some((_, id)) if !context.session.is_lost() => context.give_back(Some(id)),
+            Some((_, id)) if !context.session.is_lost() => context.release(Some(id)),
             _ => Ok(()),
         }
     }

@@ -217,7 +217,7 @@ fn free_in_words(percent: u8, directory: &str, seed: u64) -> String {
     format!("rm # {percent} % of the files below {directory}, chosen by seed {seed}")
 }
 
-/// Runs the program; that the volume has no room for its work is told, anything else that it fails by fails the
+/// Runs the program; that the volume has no room for its work is reported, anything else that it fails by fails the
 /// trial.
 fn run_program(
     program: &Invocation,

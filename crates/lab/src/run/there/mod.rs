@@ -40,7 +40,7 @@ use crate::target::wire::WireError;
 use crate::target::{Connection, TargetError, program};
 use crate::time;
 
-/// How often signals are looked at while nothing comes.
+/// How often signals are checked while nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a target may take to give a trial up: it unmounts, and what it was doing has to end.
@@ -52,7 +52,7 @@ const GREETS: Duration = Duration::from_secs(60);
 /// How long a target may take to end.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// Clocks that differ by more are told.
+/// Clocks that differ by more are reported.
 const CLOCKS_S: u64 = 60;
 
 /// The other hosts of a run, and its guests, shared by all its lanes.
@@ -72,7 +72,7 @@ struct Host {
     connection: Connection,
     /// The files of a guest, and what runs it.
     guest: Option<(Guest, Processor)>,
-    /// What is to be told of it once.
+    /// What is to be reported of it once.
     notes: Vec<String>,
 }
 
@@ -519,7 +519,7 @@ impl Failed {
     }
 }
 
-/// Passes on what is told of a trial.
+/// Passes on what is reported of a trial.
 fn tell(said: FromTarget, observer: &mut dyn RunObserver) {
     match said {
         FromTarget::Step { name, detail } => observer.event(RunEvent::Step { name, detail }),

@@ -339,7 +339,7 @@ impl RunObserver for Telling<'_> {
     }
 }
 
-/// What the lab is told of how a trial ended.
+/// What is reported to the lab of how a trial ended.
 fn outcome(error: Option<TrialError>, id: &str) -> Outcome {
     match error {
         None => Outcome::Complete,
@@ -356,7 +356,7 @@ fn outcome(error: Option<TrialError>, id: &str) -> Outcome {
     }
 }
 
-/// Releases what killed ones left, and removes their folders; what is to be told of it.
+/// Releases the leftovers of killed ones, and removes their folders; what is to be reported of it.
 fn clean_siblings(root: &Path) -> Vec<String> {
     let Some(parent) = root.parent() else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(parent) else { return Vec::new() };

@@ -229,7 +229,7 @@ pub(super) fn run_time(check: &mut Checker, runtime: f64, most: f64) {
 }
 
 /// Rounds of a run: `asked` in the study, `round_s` as they are, in seconds. A run that is to become steady needs as many
-/// as SNIA's criterion looks at.
+/// as SNIA's criterion uses.
 pub(super) fn rounds(
     check: &mut Checker,
     asked: Option<f64>,
