@@ -22,7 +22,7 @@ mod plan;
 mod timeline;
 
 pub use plan::{Plan, plan};
-pub use timeline::{Change, Timeline, ZEROS, digest};
+pub use timeline::{Change, Timeline, Unflushed, ZEROS, digest};
 
 #[cfg(doc)]
 use fsage_model::crash::CrashState;

@@ -379,8 +379,8 @@ impl Planner<'_> {
             return (0..cut.pending).collect();
         }
         let until = changes.last().map_or(0, |change| change.entry);
-        let is_there = |number: &usize| !changes.get(*number).is_some_and(|c| c.is_flushed_before(until));
-        (0..changes.len()).filter(is_there).collect()
+        let changes = changes.iter().enumerate().filter(|(_, change)| !change.is_flushed_before(until));
+        changes.map(|(number, _)| number).collect()
     }
 
     /// Atomic units of a pending change that are on the medium: some, not all; none where it is only one.

@@ -6,20 +6,32 @@ use fsage_model::crash::FlashFault;
 use proptest::prelude::*;
 
 use super::*;
-use crate::crash::Change;
+use crate::crash::{Change, Unflushed};
+use crate::request::{Operation, Request};
 
 /// A log from a word: `a`…`z` writes that block, digest by position; `.` flushes; capitals are forced. `<` and `>` flush
 /// the drive of the blocks up to `m`, and that of those behind it.
 fn timeline(word: &str) -> Timeline {
     let mut timeline = Timeline { unit_bytes: 4096, ..Timeline::default() };
+    let mut unflushed = Unflushed::default();
     for (entry, letter) in (0..).zip(word.chars()) {
         timeline.entries = entry + 1;
         let half = 4096 * u64::from(u32::from('n'));
-        match letter {
-            '.' => timeline.flush(entry, 0, 0),
-            '<' => timeline.flush(entry, 0, half),
-            '>' => timeline.flush(entry, half, 2 * half),
-            _ => timeline.changes.push(written(entry, letter)),
+        let (from, length) = match letter {
+            '.' => (0, 0),
+            '<' => (0, half),
+            '>' => (half, half),
+            _ => {
+                let change = written(entry, letter);
+                let request = Request::new(Operation::Write, change.offset_bytes, change.length_bytes);
+                unflushed.add(timeline.changes.len(), request);
+                timeline.changes.push(change);
+                continue;
+            }
+        };
+        timeline.flushes.push(entry);
+        for place in unflushed.flush(&Request::new(Operation::Flush, from, length)) {
+            timeline.changes[place].flushed = Some(entry);
         }
     }
     timeline

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::request::Request;
+
 /// A block of the disk, counted in [`Timeline::unit_bytes`].
 pub type Unit = u64;
 
@@ -39,29 +41,31 @@ pub struct Timeline {
     pub unit_bytes: u64,
     /// In the order of the log.
     pub changes: Vec<Change>,
-    /// Numbers of the flushes that the disk did, in order: [`Timeline::flush`].
+    /// Numbers of the flushes that the disk did, in order.
     pub flushes: Vec<u64>,
-    /// All changes before this place have been flushed.
-    pub open: usize,
     /// Requests in the log.
     pub entries: u64,
     /// What blocks held at the start of the log, of all that a change touches.
     pub base: HashMap<Unit, u64>,
 }
 
-impl Timeline {
-    /// The disk did a flush, of all that lies in a range; of everything where that is empty. Several drives are ranges of one
-    /// disk, and each is flushed by itself.
-    pub fn flush(&mut self, entry: u64, from_bytes: u64, to_bytes: u64) {
-        self.flushes.push(entry);
-        let open = self.changes.get_mut(self.open..).unwrap_or_default();
-        for change in open.iter_mut().filter(|change| change.flushed.is_none()) {
-            let end_bytes = change.offset_bytes.saturating_add(change.length_bytes);
-            if from_bytes >= to_bytes || (from_bytes <= change.offset_bytes && end_bytes <= to_bytes) {
-                change.flushed = Some(entry);
-            }
-        }
-        self.open += open.iter().take_while(|change| change.flushed.is_some()).count();
+/// What was written and not flushed since, by number and place. Several drives are ranges of one disk, and each is flushed by itself.
+#[derive(Debug, Default)]
+pub struct Unflushed(Vec<(usize, Request)>);
+
+impl Unflushed {
+    /// A request of this number was done.
+    pub fn add(&mut self, number: usize, request: Request) {
+        self.0.push((number, request));
+    }
+
+    /// The disk did a flush, of all that lies in its range; of everything where that is empty. Gives the numbers of what it was for.
+    pub fn flush(&mut self, flush: &Request) -> Vec<usize> {
+        let is_of = |request: &Request| {
+            flush.length_bytes == 0
+                || (flush.offset_bytes <= request.offset_bytes && request.end_bytes() <= flush.end_bytes())
+        };
+        self.0.extract_if(.., |(_, request)| is_of(request)).map(|(number, _)| number).collect()
     }
 }
 

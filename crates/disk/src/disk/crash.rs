@@ -12,8 +12,8 @@ use fsage_model::crash::{BlockLog, BlockWrite, CrashCoverage, CrashSpec, CrashSt
 
 use super::recorder::Recorder;
 use super::{Disk, DiskError, flash};
-use crate::crash::{Change, Timeline, digest, plan};
-use crate::request::{Data, IoError, Operation, Request, Transfer};
+use crate::crash::{Change, Timeline, Unflushed, digest, plan};
+use crate::request::{Data, IoError, Operation, Transfer};
 use crate::store::{Piece, Store, StoreError, ViewId};
 
 /// A discard or zeroing longer than this is one change of one block as far as digests go: states that differ
@@ -229,19 +229,13 @@ impl Disk {
     pub fn block_log(&mut self) -> Result<BlockLog, DiskError> {
         let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
         let (mut log, mut data) = (BlockLog::default(), Vec::new());
-        // Where the blocks are on the disk, and the place of the first that was not flushed.
-        let (mut places, mut open) = (Vec::new(), 0);
+        let mut unflushed = Unflushed::default();
         for (entry, logged) in (0..).zip(recorder.log.entries(0)) {
             let done = logged.result.is_ok() && !logged.flush_ignored;
             if logged.request.operation == Operation::Flush && done {
-                let waiting = log.writes.get_mut(open..).unwrap_or_default().iter_mut();
-                for (write, request) in waiting.zip(places.get(open..).unwrap_or_default()) {
-                    if write.flushed.is_none() && is_flushed_by(request, &logged.request) {
-                        write.flushed = Some(entry);
-                    }
+                for number in unflushed.flush(&logged.request) {
+                    log.writes[number].flushed = Some(entry);
                 }
-                let rest = log.writes.get(open..).unwrap_or_default();
-                open += rest.iter().take_while(|write| write.flushed.is_some()).count();
             }
             data.clear();
             recorder.read(&mut self.store, &logged, &mut data)?;
@@ -249,8 +243,8 @@ impl Disk {
                 if let Block::Good { header, .. } = recognise(block) {
                     let Header { file, offset: offset_bytes, version } = header;
                     let forced = logged.request.fua && done;
+                    unflushed.add(log.writes.len(), logged.request);
                     log.writes.push(BlockWrite { entry, file, offset_bytes, version, forced, flushed: None });
-                    places.push(logged.request);
                 }
             }
         }
@@ -262,11 +256,14 @@ impl Disk {
         let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
         let unit_bytes = u64::from(self.block_bytes);
         let mut timeline = Timeline { unit_bytes, entries: recorder.log.len(), ..Timeline::default() };
-        let mut data = Vec::new();
+        let (mut data, mut unflushed) = (Vec::new(), Unflushed::default());
         for (number, entry) in (0..).zip(recorder.log.entries(0)) {
             let request = entry.request;
             if request.operation == Operation::Flush && entry.result.is_ok() && !entry.flush_ignored {
-                timeline.flush(number, request.offset_bytes, request.end_bytes());
+                timeline.flushes.push(number);
+                for place in unflushed.flush(&request) {
+                    timeline.changes[place].flushed = Some(number);
+                }
             }
             if !entry.changes() {
                 continue;
@@ -283,6 +280,7 @@ impl Disk {
                     vec![crate::crash::ZEROS; usize::try_from(request.length_bytes / unit_bytes).unwrap_or(0)]
                 }
             };
+            unflushed.add(timeline.changes.len(), request);
             timeline.changes.push(Change {
                 entry: number,
                 offset_bytes: request.offset_bytes,
@@ -296,12 +294,6 @@ impl Disk {
         timeline.base = base(&mut self.store, recorder, &timeline)?;
         Ok(timeline)
     }
-}
-
-/// Whether a flush, of a range or of everything, is of the place of a request.
-const fn is_flushed_by(request: &Request, flush: &Request) -> bool {
-    flush.length_bytes == 0
-        || (flush.offset_bytes <= request.offset_bytes && request.end_bytes() <= flush.end_bytes())
 }
 
 /// Digests of what the blocks that a log touches held when it began.
@@ -330,6 +322,7 @@ mod tests {
     use super::*;
     use crate::disk::DiskOptions;
     use crate::media::ram::Ram;
+    use crate::request::Request;
 
     const BLOCKS: usize = 24;
     const SIZE: usize = BLOCKS * 4096;
