@@ -201,15 +201,20 @@ fn cost(list: &mut List<'_>, result: &LoadResult) {
 /// Seconds of a Julian year.
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// What a load at the pace of daily use takes out of flash: the mean over all of it, as if wear were levelled
-/// perfectly (003, §4). What is used up by programming counts, because erases come later than the writes that
-/// cause them. Of a drive that did not have to collect garbage meanwhile nothing is said: how much is moved
-/// for each byte is not known.
+/// What a load at the pace of daily use writes, and what that takes out of flash: the mean over all of it, as if
+/// wear were levelled perfectly (003, §4). What is used up by programming counts, because erases come later than
+/// the writes that cause them. Of a drive that did not have to collect garbage meanwhile nothing is said: how much
+/// is moved for each byte is not known. Of what is no modelled drive only the block layer's count is known.
 fn wear(list: &mut List<'_>, result: &LoadResult) {
-    let (Some(pace), Some(disk)) = (&result.pace, &result.disk) else { return };
-    let counter = |name| disk.counter(name).filter(|value| *value > 0.0);
-    let years = as_f64(disk.elapsed_ns) / 1e9 / YEAR_S;
-    let Some(written) = counter(HOST_WRITE_BYTES).filter(|_| years > 0.0) else { return };
+    let Some(pace) = &result.pace else { return };
+    let disk = result.disk.as_ref();
+    let counter = |name| disk.and_then(|disk| disk.counter(name)).filter(|value| *value > 0.0);
+    let (written, elapsed_ns) = match disk {
+        Some(disk) => (counter(HOST_WRITE_BYTES), disk.elapsed_ns),
+        None => (result.device_bytes_written.map(as_f64), result.elapsed_ns),
+    };
+    let years = as_f64(elapsed_ns) / 1e9 / YEAR_S;
+    let Some(written) = written.filter(|written| *written > 0.0 && years > 0.0) else { return };
     list.one(metric::WRITTEN_PER_DAY, "bytes", written / (years * 365.25), WORSE);
     let counts = result.latency.values().map(|latency| as_f64(latency.count));
     let times = result.latency.values().map(|latency| as_f64(latency.count) * latency.mean_ns);
@@ -219,7 +224,7 @@ fn wear(list: &mut List<'_>, result: &LoadResult) {
         list.one(metric::OPERATION_NS, &unit, time / count, WORSE);
     }
     let (Some(worn), Some(flash)) = (counter(FLASH_WORN), counter(FLASH_BYTES)) else { return };
-    if disk.counter(COLLECTIONS).is_some_and(|collections| collections < LEAST_COLLECTIONS) {
+    if disk.and_then(|disk| disk.counter(COLLECTIONS)).is_some_and(|count| count < LEAST_COLLECTIONS) {
         return;
     }
     let cycles = worn / flash / years;
