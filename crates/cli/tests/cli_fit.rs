@@ -160,10 +160,27 @@ fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
         assert!(error.contains("hint: ") && !error.contains("hints failed"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(disks.path("old.toml")).unwrap(), "kept");
+    // A log that the model is compared with is read before anything is timed.
+    let reads = ["iflag=direct", "bs=64k", "skip=1000", "count=40", "of=/dev/null", &format!("if={device}")];
+    assert!(std::process::Command::new("dd").args(reads).output().unwrap().status.success());
+    let saved = disks.output(&["disk", "log", "save", "small", "requests.log", "--without-data"]);
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+    std::fs::write(disks.path("other.log"), [0; 512]).unwrap();
+    for (log, said) in [("no.log", "cannot open no.log"), ("other.log", "other.log")] {
+        let words = ["device", "fit", &device, "-o", "new.toml", "--class", "ssd", "--log", log];
+        let output = disks.output(&words);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains(said), "{:?} {error}", output.status);
+        assert!(!disks.path("new.toml").exists(), "{log}");
+    }
     // In model time the times are the model's, to the nanosecond.
-    let report =
-        disks.json(&["device", "fit", &device, "-o", "new.toml", "--class", "ssd", "--preset", "ssd"]);
+    let words = ["device", "fit", &device, "-o", "new.toml", "--class", "ssd", "--preset", "ssd"];
+    let report = disks.json(&[&words[..], &["--log", "requests.log"]].concat());
     assert!(worst(&report, "ssd", &["read_ns", "channel_bytes_per_s"]) <= 0.1);
+    let logged = &report["log"];
+    assert!(logged["reads"].as_u64().unwrap() > 0 && logged["mean"].as_f64().unwrap() < 0.25, "{logged}");
+    let text = std::fs::read_to_string(disks.path("new.toml")).unwrap();
+    assert!(text.contains("reads of the log requests.log, one after the other"), "{text}");
     assert!(disks.path("new.toml").exists());
 }
 

@@ -29,7 +29,7 @@ pub use program::{
     ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, CutFate, CutRequest, DIRECTORY_VARIABLE,
     LONGEST_ACKNOWLEDGEMENT, MOST_ACKNOWLEDGED_BYTES, ProgramReport, ProgramRun, ProgramSpec, StateCheck,
 };
-pub use promise::{Promises, promises};
+pub use promise::{Promises, is_found_broken, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};
 pub use script::{CrashScript, CrashScriptError, LARGEST_SCRIPTED_FILE_BYTES, SCRIPT_BEGINS};
 

@@ -359,6 +359,10 @@ pub struct FioResult<P = FioPoint> {
     /// Context switches of its threads.
     #[serde(default)]
     pub context_switches: u64,
+    /// CPU time of the whole host while fio ran, start-up and ramp included, to one tick (10 ms) of each CPU; absent in records from
+    /// before it was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_cpu_ns: Option<u64>,
     /// Bandwidth and operations over time.
     #[serde(default)]
     pub samples: Vec<FioSample>,
@@ -401,6 +405,7 @@ impl<P> FioResult<P> {
             user_ns: 0,
             system_ns: 0,
             context_switches: 0,
+            host_cpu_ns: None,
             samples: Vec::new(),
             device: None,
             disk: None,
@@ -452,6 +457,14 @@ impl<P> FioResult<P> {
     #[must_use]
     pub fn cpu_ns_per_operation(&self) -> f64 {
         share(self.user_ns + self.system_ns, self.operations())
+    }
+
+    /// CPU time of the whole host per operation, as if start-up and ramp took as much of it per second as the rest: threads of the
+    /// kernel and whatever else ran are in it. `None` if it was not counted.
+    #[must_use]
+    pub fn host_cpu_ns_per_operation(&self) -> Option<f64> {
+        let all = self.host_cpu_ns.filter(|_| self.elapsed_ns > 0 && self.operations() > 0)?;
+        Some(share(all, self.operations()) * share(self.runtime_ns, self.elapsed_ns).min(1.0))
     }
 }
 
@@ -538,12 +551,17 @@ mod tests {
             write: FioLatency { operations: 100, mean_ns: 30.0, ..FioLatency::default() },
             user_ns: 1000,
             system_ns: 3000,
+            host_cpu_ns: Some(8000),
+            elapsed_ns: 7_000_000_000,
             samples,
             ..FioResult::empty(point())
         };
         assert_eq!((result.iops(), result.bandwidth()), (200.0, 200.0 * 4096.0));
         assert_eq!((result.mean_ns(), result.cpu_ns_per_operation()), (11.0, 2.0));
-        let timed = FioResult { end: FioEnd::Time, ..result };
+        // Half of its time counts.
+        assert_eq!(result.host_cpu_ns_per_operation(), Some(2.0));
+        let timed = FioResult { end: FioEnd::Time, host_cpu_ns: None, ..result };
+        assert_eq!(timed.host_cpu_ns_per_operation(), None);
         assert!((timed.iops() - 2000.0 / 3.5).abs() < 1e-9);
     }
 }

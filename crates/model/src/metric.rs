@@ -30,6 +30,10 @@ pub const DRIVE_AMPLIFICATION: &str = "age.drive_amplification";
 pub const OPERATION_NS: &str = "age.operation_ns";
 /// Bytes that the host writes to the device per day, at this pace.
 pub const WRITTEN_PER_DAY: &str = "age.written_per_day";
+/// Erases of the most worn block of a virtual disk's flash.
+pub const ERASES_MAX: &str = "age.disk_erases_max";
+/// Mean erases of its blocks.
+pub const ERASES_MEAN: &str = "age.disk_erases_mean";
 /// Utilisation of the volume at the last probe.
 pub const USE_SHARE: &str = "use.share";
 /// The same at every probe.
@@ -77,6 +81,8 @@ pub const IOPS: &str = "iops";
 pub const BANDWIDTH: &str = "bandwidth";
 /// CPU time of fio's threads per operation.
 pub const CPU_NS: &str = "cpu_ns";
+/// CPU time of the whole host per operation.
+pub const HOST_CPU_NS: &str = "host_cpu_ns";
 /// Most page cache that a point with limited memory had, in bytes.
 pub const CACHE_BYTES: &str = "cache_bytes";
 /// Bytes of all files of a point with limited memory ÷ what the limit leaves for the page cache: the limit less the memory of the

@@ -253,6 +253,8 @@ pub enum FailureKind {
 pub struct HostActivity {
     /// All CPU time, in ticks.
     pub total_ticks: u64,
+    /// CPU time of all that ran, interrupts included, in ticks.
+    pub busy_ticks: u64,
     /// CPU time taken by the hypervisor for others, in ticks.
     pub stolen_ticks: u64,
     /// Bytes written to the host's own disks.
@@ -267,6 +269,17 @@ pub struct HostActivity {
     pub throttles: u64,
     /// Mean frequency of the CPUs at the moment, in kHz: no count.
     pub frequency_khz: u64,
+}
+
+impl HostActivity {
+    /// One tick of `/proc/stat` in ns: `USER_HZ` is 100 on Linux (`include/asm-generic/param.h`).
+    const TICK_NS: u64 = 10_000_000;
+
+    /// CPU time of all that ran since `before`, in ns, to one tick of each CPU.
+    #[must_use]
+    pub const fn busy_ns_since(&self, before: &Self) -> u64 {
+        self.busy_ticks.saturating_sub(before.busy_ticks).saturating_mul(Self::TICK_NS)
+    }
 }
 
 /// The host, as the report's setup table shows it.

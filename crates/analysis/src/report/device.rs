@@ -42,6 +42,8 @@ pub struct Measured {
     pub p999_ns: Option<f64>,
     /// CPU time of fio's threads per operation.
     pub cpu_ns: Option<f64>,
+    /// CPU time of the whole host per operation.
+    pub host_cpu_ns: Option<f64>,
     /// Operations per second over those of the bare device; nothing for that itself, and without one.
     pub share: Option<Estimate>,
     /// Trials in which it ended steady, and all.
@@ -155,6 +157,7 @@ fn one(
         p99_ns: percentile(metric::P99_NS),
         p999_ns: percentile(metric::P999_NS),
         cpu_ns: value(metric::CPU_NS),
+        host_cpu_ns: value(metric::HOST_CPU_NS),
         share,
         steady: (ends.iter().filter(|end| end.steady).count(), ends.len()),
         warnings: ends.iter().flat_map(|end| &end.warnings).cloned().collect(),

@@ -17,6 +17,7 @@ use super::search_workload::ByWorkload;
 use super::series::{FreeMap, Latency, together};
 use super::text::rounded;
 use super::view::View;
+use super::wear;
 
 #[derive(Serialize)]
 pub struct Island<'a> {
@@ -32,6 +33,7 @@ pub struct Island<'a> {
     device: Vec<device::Mark>,
     percentiles: &'a Percentiles,
     searches: &'a [ByWorkload],
+    wear: Vec<wear::Bar>,
 }
 
 #[derive(Serialize)]
@@ -125,6 +127,7 @@ pub fn island<'a>(
         device: device::marks(view),
         percentiles,
         searches,
+        wear: wear::bars(view),
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) mod table;
 pub mod text;
 mod varied;
 mod view;
+mod wear;
 
 use fsage_model::problem::{EXIT_INTERNAL, Explain};
 use fsage_model::reading::{ReadError, Records};

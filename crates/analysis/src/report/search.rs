@@ -38,8 +38,10 @@ pub struct Searched {
     pub refused: Vec<String>,
     /// Options that were left out, because they break what the study requires.
     pub unfit: Vec<String>,
-    /// Options with which it is not promised that a power cut is survived.
+    /// Options with which it is not promised that a power cut is survived, or was found not to be.
     pub lossy: Vec<String>,
+    /// Whether it is survived without any option; `None`: nothing is known of this file system.
+    pub survives: Option<bool>,
     /// The workloads that its runs are measured by.
     pub workloads: Vec<Workload>,
     /// What each run has of each of them.
@@ -106,7 +108,21 @@ fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searc
     let unfit = asked.unfit(kind);
     let loses = |name: &&String| own.breaks(name, kind, Requirement::SurvivesPowerCut);
     let lossy = own.option.keys().filter(loses).cloned().collect();
-    Some(Searched { place, space, settings, parts, path, is_model, refused, unfit, lossy, workloads, worked })
+    let survives = Requirement::SurvivesPowerCut.holds(kind, &[]);
+    Some(Searched {
+        place,
+        space,
+        settings,
+        parts,
+        path,
+        is_model,
+        refused,
+        unfit,
+        lossy,
+        survives,
+        workloads,
+        worked,
+    })
 }
 
 fn measured(evidence: &Evidence, name: &str) -> Option<Measured> {

@@ -22,6 +22,7 @@ use fsage_model::timed_read::{ReadTimes, Readable};
 use fsage_sys::new_file::{NewFile, Readers};
 use serde::Serialize;
 
+use super::logged::{self, Logged, LoggedError};
 use super::{erased, fitted, unreadable};
 use crate::progress::Progress;
 use crate::report::unwritten;
@@ -39,6 +40,7 @@ See docs/fit.md.
 
 Examples:
   sudo fsage device fit /dev/sda -o sda.toml
+  sudo fsage device fit /dev/sda -o sda.toml --log requests.log
   sudo fsage device fit /dev/mmcblk0 -o card.toml --preset sd-a2
   sudo fsage device fit /dev/disk/by-id/mmc-… -o card.toml --writes --erase /dev/disk/by-id/mmc-…
   sudo fsage disk up mine --size 8GiB --medium sda.toml")]
@@ -61,6 +63,10 @@ pub struct FitArgs {
     /// Random seed of places and order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Also compare the model with the reads of this request log, timed one after the other on DEVICE at their
+    /// offsets (the first 2,000); a log of `fsage disk log save` or text of blkparse
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Then also time writes, SIZE of them (1GiB if not given) in long sequences; needs --erase
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "1GiB")]
     pub writes: Option<Bytes>,
@@ -106,6 +112,9 @@ pub(super) struct FitReport {
     pub fit: Fit,
     /// The model against reads that were not used.
     pub held_out: HeldOut,
+    /// The model against the reads of a log; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LoggedError>,
     /// The medium as a flag names it.
     pub medium: String,
     /// The file.
@@ -132,6 +141,7 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     };
     let plan = if class == Class::Hdd { plan::hdd(subject) } else { plan::ssd(subject) }.map_err(refused)?;
     let held_out = plan::held_out(subject).map_err(refused)?;
+    let logged = args.log.as_deref().map(|log| logged::reads(log, &args.device, &subject)).transpose()?;
     for note in fitted::cautions(&readable) {
         terminal.warn(note);
     }
@@ -140,6 +150,8 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut fit = estimate(&subject, &plan, &times, &preset).map_err(refused)?;
     model(&fit, &preset, &subject, &args.device)?;
     let held_times = time(&args.device, &held_out, "timing other reads", terminal)?;
+    let of_log = |logged: &Logged| time(&args.device, &logged.plan, "timing the reads of the log", terminal);
+    let logged_times = logged.as_ref().map(of_log).transpose()?;
     // Last: what is written may make later reads slower.
     let (mut written, mut failed) = (TimedWrites::default(), None);
     if let (Some(volume), Some(writes)) = (&volume, &writes) {
@@ -154,27 +166,34 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
     }
     let medium = model(&fit, &preset, &subject, &args.device)?;
     let held_out = compare(&medium, &subject, &held_out, &held_times)?;
+    let mut read_bytes = times.read_bytes + held_times.read_bytes;
+    let mut log = None;
+    if let Some((Logged { log: file, plan, left_out }, times)) = logged.zip(logged_times) {
+        log = Some(LoggedError { log: file, left_out, error: compare(&medium, &subject, &plan, &times)? });
+        read_bytes += times.read_bytes;
+    }
     let report = FitReport {
         device: args.device.clone(),
         readable,
         class,
         preset: preset.preset().name,
         seed: args.seed,
-        read_bytes: times.read_bytes + held_times.read_bytes,
+        read_bytes,
         written_bytes: written.bytes,
         is_of_writes: written.is_used,
         fit,
         held_out,
+        log,
         medium: medium.to_string(),
         output: args.output.clone(),
     };
     write(file, &fitted::file(&report, &preset), &args.output)?;
-    if terminal.json {
-        terminal.json(&report)?
-    } else {
-        terminal.result(&fitted::words(&report, terminal))?
-    }
+    print(&report, terminal)?;
     failed.map_or(Ok(EXIT_OK), Err)
+}
+
+fn print(report: &FitReport, terminal: &Terminal) -> Result<(), Problem> {
+    if terminal.json { terminal.json(report) } else { terminal.result(&fitted::words(report, terminal)) }
 }
 
 /// The file, begun before anything is measured: what could not be written later is known now.

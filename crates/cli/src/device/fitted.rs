@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use fsage_analysis::device_fit::held_out::HeldOut;
 use fsage_analysis::device_fit::{Origin, Parameter};
 use fsage_lab::medium_file::{self, Entry};
 use fsage_model::medium::MediumSpec;
@@ -96,11 +97,32 @@ fn head(report: &FitReport) -> Vec<String> {
 }
 
 fn held_out(report: &FitReport) -> Vec<String> {
-    let error = report.held_out;
+    let mut lines = errors(&report.held_out, "that were not used for the fit").to_vec();
+    if let Some(logged) = &report.log {
+        let of = format!("of the log {}, one after the other", logged.log.display());
+        lines.extend(errors(&logged.error, &of));
+        if logged.left_out > 0 {
+            lines.push(format!(
+                "{} reads between them were left out: beyond the device's end, not in whole sectors, or too long.",
+                grouped(logged.left_out)
+            ));
+        }
+    }
+    if report.class == Class::Hdd {
+        lines.push(
+            "Per read, the model uses the mean over the rotational position, which is unknown: most of the error comes from that."
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+/// The error against so many reads, which are those `of` something.
+fn errors(error: &HeldOut, of: &str) -> [String; 2] {
     let sign = if error.total < 0.0 { "shorter" } else { "longer" };
-    let mut lines = vec![
+    [
         format!(
-            "Error against {} reads that were not used for the fit: mean {} per read, 90th percentile {}.",
+            "Error against {} reads {of}: mean {} per read, 90th percentile {}.",
             error.reads,
             percent(error.mean),
             percent(error.p90)
@@ -110,14 +132,7 @@ fn held_out(report: &FitReport) -> Vec<String> {
             percent(error.total.abs()),
             percent(error.distribution)
         ),
-    ];
-    if report.class == Class::Hdd {
-        lines.push(
-            "Per read, the model uses the mean over the rotational position, which is unknown: most of the error comes from that."
-                .to_owned(),
-        );
-    }
-    lines
+    ]
 }
 
 /// The result on a terminal.

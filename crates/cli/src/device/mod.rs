@@ -3,6 +3,7 @@
 mod erased;
 mod fit;
 mod fitted;
+mod logged;
 mod open_units;
 mod probe;
 

@@ -57,6 +57,7 @@ fn parse(stat: &str, diskstats: &str, vmstat: &str) -> HostActivity {
         .unwrap_or_default();
     HostActivity {
         total_ticks: ticks.iter().sum(),
+        busy_ticks: [0, 1, 2, 5, 6].iter().filter_map(|place| ticks.get(*place)).sum(),
         stolen_ticks: ticks.get(7).copied().unwrap_or(0),
         disk_bytes_written: diskstats.lines().filter_map(disk_bytes_written).sum(),
         cache_drops: counted(vmstat, &["drop_pagecache", "drop_slab"]),
@@ -97,7 +98,8 @@ mod tests {
         let vmstat = "nr_free_pages 7\npswpin 5\npswpout 6\npswpin_zero 9\ndrop_pagecache 3\ndrop_slab 4\n";
         let activity = parse(STAT, DISKS, vmstat);
         assert_eq!((activity.cache_drops, activity.swapped_pages), (7, 11));
-        assert_eq!((activity.total_ticks, activity.stolen_ticks), (1000, 35));
+        assert_eq!((activity.total_ticks, activity.busy_ticks, activity.stolen_ticks), (1000, 155, 35));
+        assert_eq!(activity.busy_ns_since(&HostActivity { busy_ticks: 5, ..activity }), 1_500_000_000);
         assert_eq!(activity.disk_bytes_written, (2048 + 16) * 512);
     }
 

@@ -76,6 +76,11 @@ impl Watch {
         Self { before, since: Instant::now(), model }
     }
 
+    /// CPU time of all that ran meanwhile, in ns.
+    pub(super) const fn busy_ns(&self, after: &HostActivity) -> u64 {
+        after.busy_ns_since(&self.before)
+    }
+
     /// What went on meanwhile; `written` is nothing where it is not known.
     pub(super) fn end(self, what: &str, written: Option<Written>, after: HostActivity) -> Vec<Warning> {
         let Self { before, since, model } = self;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{StageSpec, StudySpec, is_option_of_another, listed};
-use crate::crash::promises;
+use crate::crash::{is_found_broken, promises};
 use crate::metric;
 use crate::search::{Bench, Block, Configuration, Method, Problem, Run, Unknown};
 
@@ -80,7 +80,7 @@ pub struct SearchSpec {
 #[serde(rename_all = "kebab-case")]
 pub enum Requirement {
     /// After a power cut on an honest drive, the file system mounts, needs no repair, and has everything that
-    /// was synced (docs/power.md).
+    /// was synced: so it is promised, and tests found nothing else (docs/power.md).
     SurvivesPowerCut,
 }
 
@@ -89,7 +89,8 @@ impl Requirement {
     #[must_use]
     pub fn holds(self, kind: &str, options: &[String]) -> Option<bool> {
         match self {
-            Self::SurvivesPowerCut => promises(kind, options).map(|found| found.consistent && found.durable),
+            Self::SurvivesPowerCut => promises(kind, options)
+                .map(|found| found.consistent && found.durable && !is_found_broken(kind, options)),
         }
     }
 }
@@ -489,6 +490,10 @@ mod tests {
         let mount = |option: &str| json!({"file_system.options.ext4.mount": [option]});
         spec.option.insert("nobarrier".to_owned(), serde_json::from_value(mount("barrier=0")).unwrap());
         assert_eq!(spec.unfit("ext4"), ["no-journal", "nobarrier"]);
+        // Nothing that is documented speaks against it, but tests do.
+        let fast = json!({"file_system.options.ext4.mkfs.features": ["fast_commit"]});
+        spec.option.insert("fast-commit".to_owned(), serde_json::from_value(fast).unwrap());
+        assert_eq!(spec.unfit("ext4"), ["fast-commit", "no-journal", "nobarrier"]);
         let options = spec.space("ext4", 7).options;
         // data=writeback may show old data in new files, but has everything that was synced.
         assert!(options.contains(&"writeback".to_owned()) && options.len() == 7, "{options:?}");

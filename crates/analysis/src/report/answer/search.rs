@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::report::search::Searched;
 use crate::report::text::{counted, percent, significant};
 
-/// What options do with which it is not promised that a power cut is survived.
+/// What options do with which it is not promised that a power cut is survived, or was found not to be.
 const UNSAFE: &str = "a power cut may lose synced data or leave a file system that needs repair";
 
 /// What the search on one cell found.
@@ -48,6 +48,9 @@ pub struct Tuned {
     /// Of the recommended or unconfirmed options those with which a power cut may lose what was synced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lossy: Vec<String>,
+    /// Whether the file system without options keeps what was synced in a power cut; absent: nothing is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub survives: Option<bool>,
 }
 
 /// The chosen options against the default, on fresh runs.
@@ -220,6 +223,7 @@ impl Tuned {
             refused: searched.refused.clone(),
             unfit: searched.unfit.clone(),
             lossy,
+            survives: searched.survives,
         }
     }
 
@@ -311,10 +315,16 @@ impl Tuned {
         }
         let written = self.confirmation.as_ref().and_then(|found| found.written);
         let named = !self.recommended.is_empty() || !self.unconfirmed.is_empty();
-        let ratio = written.filter(|ratio| named && (ratio.low > 1.0 || ratio.high < 1.0));
-        let ratio = ratio.map_or_else(String::new, |ratio| {
-            format!("; ageing writes {} times as much with it", ratio.text())
-        });
+        let ratio = match written {
+            _ if !named => String::new(),
+            Some(ratio) if ratio.low > 1.0 || ratio.high < 1.0 => {
+                format!("; ageing writes {} times as much with it", ratio.text())
+            }
+            Some(ratio) => {
+                format!("; no difference is shown in what ageing writes ({} times as much)", ratio.text())
+            }
+            None => "; how much is written with it is not known".to_owned(),
+        };
         let dropped: Vec<String> = self
             .options
             .iter()
@@ -330,12 +340,20 @@ impl Tuned {
         }
     }
 
-    /// That with what it names more may be lost in a power cut than without.
+    /// What may be lost in a power cut with what it names.
     fn danger(&self) -> String {
-        match self.lossy.as_slice() {
-            _ if !self.is_over => String::new(),
-            [] => String::new(),
-            lossy => format!("; with {} {UNSAFE}", lossy.join(" or ")),
+        let named = !self.recommended.is_empty() || !self.unconfirmed.is_empty();
+        match (self.lossy.as_slice(), self.survives) {
+            _ if !self.is_over || !named => String::new(),
+            ([], Some(true)) => {
+                "; it cancels no promise about power cuts, and none was found broken with it".to_owned()
+            }
+            ([], Some(false)) => format!("; with or without it {UNSAFE}"),
+            ([], None) => {
+                "; what this file system keeps in a power cut is not known: test it with `fsage crash`"
+                    .to_owned()
+            }
+            (lossy, _) => format!("; with {} {UNSAFE}", lossy.join(" or ")),
         }
     }
 
@@ -428,7 +446,10 @@ mod tests {
         let text = found.text();
         assert!(text.starts_with("ext4 on an SSD (model ssd): use noatime; confirmed: +"), "{text}");
         assert!(text.contains("over the default, 90\u{202f}% interval +"), "{text}");
-        assert!(text.ends_with(" runs."), "{text}");
+        assert!(
+            text.contains(" runs; how much is written with it is not known; it cancels no promise"),
+            "{text}"
+        );
         let gains = found.gains();
         assert!(gains.contains("noatime +") && gains.contains(", kept); same "), "{gains}");
         assert!(gains.ends_with(", control)."), "{gains}");
@@ -440,24 +461,43 @@ mod tests {
         searched.lossy = vec!["nobarrier".to_owned()];
         searched.unfit = vec!["no-journal".to_owned()];
         let found = Tuned::new(&searched);
-        assert!(found.lossy.is_empty() && !found.text().contains("power cut"), "{}", found.text());
+        assert!(found.lossy.is_empty() && !found.text().contains(UNSAFE), "{}", found.text());
+        assert!(
+            found
+                .text()
+                .ends_with("; it cancels no promise about power cuts, and none was found broken with it.")
+        );
         assert!(found.gains().ends_with(&format!("; left out, because with them {UNSAFE}: no-journal.")));
         searched.lossy = vec!["noatime".to_owned()];
         let found = Tuned::new(&searched);
         assert_eq!(found.lossy, ["noatime"]);
         assert!(found.text().ends_with(&format!("; with noatime {UNSAFE}.")), "{}", found.text());
+        searched.lossy.clear();
+        for (survives, said) in
+            [(Some(false), "; with or without it a power cut"), (None, "is not known: test it")]
+        {
+            searched.survives = survives;
+            let text = Tuned::new(&searched).text();
+            assert!(text.contains(said), "{text}");
+        }
     }
 
     #[test]
     fn what_is_written_stands_beside_the_recommendation() {
         let mut found = Tuned::new(&searched(usize::MAX));
-        assert!(!found.text().contains("writes"), "{}", found.text());
+        assert!(found.text().contains("; how much is written with it is not known"), "{}", found.text());
         let ratio = |low, high| Some(Ratio { value: 1.25, low, high });
         found.confirmation.as_mut().unwrap().written = ratio(0.9, 1.6);
-        assert!(!found.text().contains("writes"), "{}", found.text());
+        let text = found.text();
+        assert!(
+            text.contains(
+                "; no difference is shown in what ageing writes (1.25 (0.90 to 1.60) times as much)"
+            ),
+            "{text}"
+        );
         found.confirmation.as_mut().unwrap().written = ratio(1.2, 1.31);
         let text = found.text();
-        assert!(text.ends_with("; ageing writes 1.25 (1.20 to 1.31) times as much with it."), "{text}");
+        assert!(text.contains("; ageing writes 1.25 (1.20 to 1.31) times as much with it; "), "{text}");
     }
 
     #[test]

@@ -105,7 +105,8 @@ fn columns() -> Vec<Column> {
         Column::number("median", "ns"),
         Column::number("99th percentile", "ns"),
         Column::number("99.9th percentile", "ns"),
-        Column::number("CPU time per operation", "ns"),
+        Column::number("CPU time of fio per operation", "ns"),
+        Column::number("CPU time of the host per operation", "ns"),
         Column::text("reached steady state"),
         Column::text("warnings"),
     ]
@@ -134,6 +135,7 @@ fn row(content: &Content<'_>, one: &Measured) -> Row {
             time(one.p99_ns),
             time(one.p999_ns),
             time(one.cpu_ns),
+            time(one.host_cpu_ns),
             Cell::text(format!("{} of {}", one.steady.0, one.steady.1)),
             Cell::text(one.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
         ],

@@ -1,71 +1,50 @@
 //! How long flash lasts under daily use.
 
-use std::collections::BTreeSet;
-
 use fsage_model::metric;
 use maud::{Markup, html};
 
 use super::{Content, Section};
-use crate::report::factor;
+use crate::report::figure::{Figure, figure, select};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, counted, in_unit, percent, significant};
-use crate::stats::evidence::level;
-use crate::stats::{Estimate, Evidence, Interval};
+use crate::report::wear::{MEASURES, Used, all, bars};
+use crate::stats::{Estimate, Interval};
 
-pub(super) const SECTION: Section = Section { id: "wear", title: "Wear and lifetime", script: "", render };
-
-/// The trials of one cell, and what daily use did there.
-struct Used<'a> {
-    file_system: &'a str,
-    context: String,
-    /// What the names of the stage's metrics begin with.
-    prefix: &'a str,
-    trials: Vec<&'a Evidence>,
-}
+pub(super) const SECTION: Section =
+    Section { id: "wear", title: "Wear and lifetime", script: include_str!("../assets/wear.js"), render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
-    let found = all(content);
+    let found = all(content.view);
     if found.is_empty() {
         return None;
     }
     let rows: Vec<Row> = found.iter().map(|one| row(content, one)).collect();
     let confidence = percent(content.view.confidence);
+    let shown = bars(content.view);
+    let measures: Vec<(String, String)> = MEASURES
+        .iter()
+        .filter(|measure| shown.iter().any(|bar| bar.measure == measure.metric))
+        .map(|measure| (measure.metric.to_owned(), measure.words.to_owned()))
+        .collect();
     Some(html! {
+        (figure(&Figure {
+            id: "wear-chart",
+            kind: "wear",
+            title: "Daily use by file system and options",
+            how_to_read: "a bar is the mean over the trials, the line its interval. Choose a measure: less wear and more speed need \
+                          not be the same option.",
+            controls: select("measure", "measure", &measures, 0),
+            note: "",
+        }))
         (table("wear", &format!("Daily use, with {confidence} intervals"), &columns(), &rows))
         p.note {
             "A cycle is one program/erase cycle of all of the drive's flash: programs of garbage collection, padding and the map are included, those of the SLC cache are not. "
             "Where a drive collected hardly any garbage, its write amplification is not known, and there are no cycles. "
             "Lifetime is the number of cycles that the study says the flash is rated for, divided by the cycles per year of this use; it assumes perfect wear "
-            "levelling and constant use. Intervals cover the spread of repeats of this use, not other use or the drive's rating. "
+            "levelling and constant use. Wear spread is the number of erases of the most worn block ÷ the mean. Intervals cover the spread of repeats of this use, not other use or the drive's rating. "
             "Where a stage takes more cycles than the previous one with the same use, the drive has not reached its steady state. Whether two rows differ is tested in the comparisons below, not shown by their order here."
         }
     })
-}
-
-fn all<'a>(content: &'a Content<'_>) -> Vec<Used<'a>> {
-    let view = content.view;
-    let without = BTreeSet::from([factor::FILE_SYSTEM]);
-    let mut found: Vec<Used<'a>> = Vec::new();
-    for (trial, evidence) in view.trials.iter().zip(&view.evidence) {
-        let context = factor::context(&trial.factors, &without);
-        for prefix in evidence.metrics.keys().filter_map(|name| name.strip_suffix(metric::WRITTEN_PER_DAY)) {
-            let same = |one: &&mut Used<'a>| {
-                one.file_system == trial.file_system && one.context == context && one.prefix == prefix
-            };
-            match found.iter_mut().find(same) {
-                Some(one) => one.trials.push(evidence),
-                None => {
-                    let (file_system, context) = (&trial.file_system, context.clone());
-                    found.push(Used { file_system, context, prefix, trials: vec![evidence] });
-                }
-            }
-        }
-    }
-    found
-}
-
-fn of(one: &Used<'_>, name: &str, confidence: f64) -> Option<Estimate> {
-    level(&one.trials, &format!("{}{name}", one.prefix), confidence)
 }
 
 fn columns() -> Vec<Column> {
@@ -79,15 +58,17 @@ fn columns() -> Vec<Column> {
         Column::text("interval"),
         Column::number("lifetime", "years"),
         Column::text("interval"),
+        Column::number("wear spread", ""),
         Column::number("mean time per operation", "ns"),
     ]
 }
 
 fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
-    let estimate = |name: &str| of(one, name, content.view.confidence);
+    let estimate = |name: &str| one.level(name, content.view.confidence);
     let value = |name: &str| estimate(name).map(|found| found.value);
     let (cycles, lifetime) = (estimate(metric::WEAR_CYCLES), estimate(metric::LIFETIME_YEARS));
     let repeats = counted(one.trials.len(), "trial");
+    let spread = value(metric::ERASES_MAX).zip(value(metric::ERASES_MEAN).filter(|mean| *mean > 0.0));
     Row {
         cells: vec![
             Cell::text(one.file_system.to_owned()),
@@ -100,6 +81,7 @@ fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
             Cell::text(cycles.as_ref().map_or_else(String::new, interval)),
             Cell::maybe(lifetime.as_ref().map(|found| found.value), significant),
             Cell::text(lifetime.as_ref().map_or_else(String::new, interval)),
+            Cell::maybe(spread.map(|(most, mean)| most / mean), significant),
             Cell::maybe(value(metric::OPERATION_NS), |ns| in_unit(ns, "ns")),
         ],
         group: one.file_system.to_owned(),

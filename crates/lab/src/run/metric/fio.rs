@@ -81,6 +81,9 @@ fn point<P: Display>(list: &mut List<'_>, result: &FioResult<P>) {
         one(metric::CACHE_BYTES, "B", as_f64(used.cache_bytes), None);
     }
     one(metric::CPU_NS, "ns", result.cpu_ns_per_operation(), WORSE);
+    if let Some(value) = result.host_cpu_ns_per_operation() {
+        one(metric::HOST_CPU_NS, "ns", value, WORSE);
+    }
     one(metric::CONTEXT_SWITCHES, "count", share(result.context_switches, result.operations()), WORSE);
 }
 

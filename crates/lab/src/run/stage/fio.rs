@@ -387,6 +387,7 @@ impl Run<'_> {
         let figures = figures(&name, &run)?;
         let now = context.session.call(call::HostActivity)?;
         let (ours, of) = (figures.write.bytes, figures.read.bytes + figures.write.bytes);
+        let host_cpu_ns = Some(watch.busy_ns(&now));
         let mut warnings = watch.end(&name, Some(Written { ours, of }), now);
         // A load waits for memory because that is what was asked for.
         warnings.retain(|warning| run.memory.is_none() || warning.kind != WarningKind::MemoryPressure);
@@ -410,6 +411,7 @@ impl Run<'_> {
             user_ns: figures.user_ns,
             system_ns: figures.system_ns,
             context_switches: figures.context_switches,
+            host_cpu_ns,
             samples: run.samples,
             device: run.device,
             disk: run.disk,
