@@ -52,6 +52,8 @@ struct Plot {
     silent: bool,
     /// A run of fio of this number fails.
     fails: Option<usize>,
+    /// What fio says it is, and its engines.
+    fio: (&'static str, &'static str),
     /// Bytes that hosts wrote.
     written: u64,
     /// Command lines of fio.
@@ -68,6 +70,7 @@ impl Default for Plot {
             steady: true,
             silent: false,
             fails: None,
+            fio: ("fio-3.33", "libaio"),
             written: 512_000,
             ran: Vec::new(),
             from: Vec::new(),
@@ -117,7 +120,7 @@ fn answer(plot: &mut Plot, request: &Request) -> Option<Result<Reply, Failure>> 
     plot.asked.push(request.name());
     Some(match request {
         Request::HostFacts(call) => {
-            let tools = [("fio".to_owned(), "fio-3.33".to_owned())].into();
+            let tools = [("fio".to_owned(), plot.fio.0.to_owned())].into();
             call.reply(&HostFacts { tools, memory_bytes: 1 << 20, ..HostFacts::default() })
         }
         Request::BlockFacts(call) => call.reply(&BlockFacts {
@@ -145,7 +148,7 @@ fn answer(plot: &mut Plot, request: &Request) -> Option<Result<Reply, Failure>> 
         }
         Request::RunTool(call) => {
             let argv = call.argv.clone();
-            let (stdout, stderr) = ("Available IO engines:\n\tlibaio\n".to_owned(), String::new());
+            let (stdout, stderr) = (format!("Available IO engines:\n\t{}\n", plot.fio.1), String::new());
             call.reply(&ToolOutput { argv, status: 0, stdout, stderr, elapsed_ns: 1 })
         }
         Request::RunFio(call) if plot.fails == Some(plot.ran.len()) => {
@@ -301,6 +304,25 @@ fn an_interrupted_preconditioning_and_a_device_without_a_number_are_done_again()
     assert_eq!(states(&nameless.run()), [TrialState::Complete; 2]);
     assert_eq!(nameless.passes(), 4);
     assert!(nameless.trials().iter().all(|trial| precondition(trial).taken_from.is_none()));
+}
+
+#[test]
+fn an_fio_that_is_too_old_or_lacks_the_engine_writes_nothing_to_the_device() {
+    for (fio, said) in [
+        (("fio-3.32", "libaio"), "fio-3.32 is too old: at least fio 3.33 is needed"),
+        (("fio-3.33", "psync"), "this fio has no engine `libaio`"),
+    ] {
+        let stage = Stage::new(Plot { fio, ..Plot::default() });
+        let summary = stage.run();
+        for trial in &summary.trials {
+            assert!(trial.state == TrialState::Failed && trial.error.contains(said), "{trial:?}");
+        }
+        let ran = stage.plot.lock().unwrap().ran.clone();
+        assert!(!summary.trials.is_empty() && ran.is_empty(), "{ran:?}");
+        // With another fio the same store goes on.
+        stage.plot.lock().unwrap().fio = Plot::default().fio;
+        assert_eq!(states(&stage.run()), [TrialState::Complete; 2]);
+    }
 }
 
 #[test]
