@@ -133,7 +133,8 @@ fn an_ssd_with_delayed_replies_is_recovered() {
 #[test]
 fn what_cannot_be_fitted_is_refused_and_nothing_is_lost() {
     let Some((_alone, disks)) = alone() else { return };
-    let device = up(&disks, "small", "300MiB", "ssd,condition=filled", "model");
+    let device = disks
+        .up("small", &["--size", "300MiB", "--medium", "ssd,condition=filled", "--time", "model", "--log"]);
     std::fs::write(disks.path("old.toml"), "kept").unwrap();
     std::fs::write(disks.path("holes"), "").unwrap();
     let holes = std::fs::File::options().write(true).open(disks.path("holes")).unwrap();

@@ -359,10 +359,10 @@ pub struct FioResult<P = FioPoint> {
     /// Context switches of its threads.
     #[serde(default)]
     pub context_switches: u64,
-    /// CPU time of the whole host while fio ran, start-up and ramp included, to one tick (10 ms) of each CPU; absent in records from
-    /// before it was counted.
+    /// CPU time of the whole host while fio ran, start-up and ramp included; absent where the kernel does not tell,
+    /// and in records from before it was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_cpu_ns: Option<u64>,
+    pub host_cpu: Option<HostCpu>,
     /// Bandwidth and operations over time.
     #[serde(default)]
     pub samples: Vec<FioSample>,
@@ -387,6 +387,16 @@ pub struct FioResult<P = FioPoint> {
     pub kept: bool,
 }
 
+/// CPU time of all that ran on a host over a stretch of time, as the kernel accounts for it (in ticks of 10 ms, sampled on
+/// many).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostCpu {
+    /// CPU time of all CPUs, in ns.
+    pub busy_ns: u64,
+    /// Wall-clock time of the stretch, in ns.
+    pub elapsed_ns: u64,
+}
+
 impl<P> FioResult<P> {
     /// One without figures, for filling in.
     #[must_use]
@@ -405,7 +415,7 @@ impl<P> FioResult<P> {
             user_ns: 0,
             system_ns: 0,
             context_switches: 0,
-            host_cpu_ns: None,
+            host_cpu: None,
             samples: Vec::new(),
             device: None,
             disk: None,
@@ -463,8 +473,9 @@ impl<P> FioResult<P> {
     /// kernel and whatever else ran are in it. `None` if it was not counted.
     #[must_use]
     pub fn host_cpu_ns_per_operation(&self) -> Option<f64> {
-        let all = self.host_cpu_ns.filter(|_| self.elapsed_ns > 0 && self.operations() > 0)?;
-        Some(share(all, self.operations()) * share(self.runtime_ns, self.elapsed_ns).min(1.0))
+        let HostCpu { busy_ns, elapsed_ns } =
+            self.host_cpu.filter(|host| host.elapsed_ns > 0 && self.operations() > 0)?;
+        Some(share(busy_ns, self.operations()) * share(self.runtime_ns, elapsed_ns).min(1.0))
     }
 }
 
@@ -551,8 +562,7 @@ mod tests {
             write: FioLatency { operations: 100, mean_ns: 30.0, ..FioLatency::default() },
             user_ns: 1000,
             system_ns: 3000,
-            host_cpu_ns: Some(8000),
-            elapsed_ns: 7_000_000_000,
+            host_cpu: Some(HostCpu { busy_ns: 8000, elapsed_ns: 7_000_000_000 }),
             samples,
             ..FioResult::empty(point())
         };
@@ -560,7 +570,7 @@ mod tests {
         assert_eq!((result.mean_ns(), result.cpu_ns_per_operation()), (11.0, 2.0));
         // Half of its time counts.
         assert_eq!(result.host_cpu_ns_per_operation(), Some(2.0));
-        let timed = FioResult { end: FioEnd::Time, host_cpu_ns: None, ..result };
+        let timed = FioResult { end: FioEnd::Time, host_cpu: None, ..result };
         assert_eq!(timed.host_cpu_ns_per_operation(), None);
         assert!((timed.iops() - 2000.0 / 3.5).abs() < 1e-9);
     }

@@ -42,8 +42,8 @@ use crate::warning::Warning;
 /// 10 what a load for power cuts begins with is a reply; 11 wear counters of devices, settling a device, reads that are
 /// timed one by one; 12 from how many bytes on fio may end steady, how long a device is quiet, serial numbers of wear;
 /// 13 what layers are between drives and a file system, the lead of delayed replies, fio in a control group; 14 writes that
-/// are timed one by one; 15 layers that are put together again.
-pub const PROTOCOL_VERSION: u32 = 15;
+/// are timed one by one; 15 layers that are put together again; 16 CPU time of all that ran.
+pub const PROTOCOL_VERSION: u32 = 16;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -253,7 +253,7 @@ pub enum FailureKind {
 pub struct HostActivity {
     /// All CPU time, in ticks.
     pub total_ticks: u64,
-    /// CPU time of all that ran, interrupts included, in ticks.
+    /// CPU time of all that ran, interrupts included, in ticks, as the kernel accounts for it (sampled, on many).
     pub busy_ticks: u64,
     /// CPU time taken by the hypervisor for others, in ticks.
     pub stolen_ticks: u64,
@@ -275,10 +275,11 @@ impl HostActivity {
     /// One tick of `/proc/stat` in ns: `USER_HZ` is 100 on Linux (`include/asm-generic/param.h`).
     const TICK_NS: u64 = 10_000_000;
 
-    /// CPU time of all that ran since `before`, in ns, to one tick of each CPU.
+    /// CPU time of all that ran since `before`, in ns. `None` where the kernel does not tell.
     #[must_use]
-    pub const fn busy_ns_since(&self, before: &Self) -> u64 {
-        self.busy_ticks.saturating_sub(before.busy_ticks).saturating_mul(Self::TICK_NS)
+    pub fn busy_ns_since(&self, before: &Self) -> Option<u64> {
+        let ticks = self.busy_ticks.checked_sub(before.busy_ticks)?;
+        (self.total_ticks > before.total_ticks).then(|| ticks.saturating_mul(Self::TICK_NS))
     }
 }
 

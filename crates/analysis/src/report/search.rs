@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_model::quantity::as_f64;
-use fsage_model::search::{Path, Run, search};
+use fsage_model::search::{Configuration, Path, Run, search};
 use fsage_model::study::{
     Done, Measured, Requirement, SEARCH, ScoreSpec, Space, StudySpec, Workload, is_option_of_another, score,
     written,
@@ -40,7 +40,7 @@ pub struct Searched {
     pub unfit: Vec<String>,
     /// Options with which it is not promised that a power cut is survived, or was found not to be.
     pub lossy: Vec<String>,
-    /// Whether it is survived without any option; `None`: nothing is known of this file system.
+    /// Whether it is promised to be survived with the options that every run has; `None`: nothing is known of this file system.
     pub survives: Option<bool>,
     /// The workloads that its runs are measured by.
     pub workloads: Vec<Workload>,
@@ -108,7 +108,12 @@ fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searc
     let unfit = asked.unfit(kind);
     let loses = |name: &&String| own.breaks(name, kind, Requirement::SurvivesPowerCut);
     let lossy = own.option.keys().filter(loses).cloned().collect();
-    let survives = Requirement::SurvivesPowerCut.holds(kind, &[]);
+    let base = group.iter().find(|(_, one)| {
+        one.factors.get(SEARCH).and_then(Value::as_str) == Some(&space.label(Configuration::BASE))
+    });
+    let base = base.and_then(|(_, one)| serde_json::from_value::<StudySpec>(one.spec.clone()).ok());
+    let base = base.and_then(|spec| spec.file_system.options.get(kind).map(FileSystemOptions::listed));
+    let survives = Requirement::SurvivesPowerCut.holds(kind, &base.unwrap_or_default());
     Some(Searched {
         place,
         space,
@@ -205,6 +210,7 @@ pub(super) mod tests {
             refused: Vec::new(),
             unfit: Vec::new(),
             lossy: Vec::new(),
+            survives: Some(true),
             workloads,
             worked,
         }

@@ -74,7 +74,12 @@ pub const MEASURES: [Measure; 5] = [
         unit: "",
         scale: 1.0,
     },
-    Measure { metric: metric::OPERATION_NS, words: "mean time per operation", unit: "ms", scale: 1e6 },
+    Measure {
+        metric: metric::OPERATION_NS,
+        words: "mean time per operation, by the device's clock",
+        unit: "ms",
+        scale: 1e6,
+    },
 ];
 
 /// A bar: one measure of one cell.

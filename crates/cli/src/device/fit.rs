@@ -64,7 +64,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Also compare the model with the reads of this request log, timed one after the other on DEVICE at their
-    /// offsets (the first 2,000); a log of `fsage disk log save` or text of blkparse
+    /// offsets (the first 2,000, or 1 GiB); a log of `fsage disk log save` or text of blkparse
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Then also time writes, SIZE of them (1GiB if not given) in long sequences; needs --erase

@@ -12,8 +12,11 @@ use fsage_model::problem::{EXIT_USAGE, Problem};
 use fsage_model::timed_read::{BlockRange, ReadRun};
 use serde::Serialize;
 
-/// Most reads of a log that are timed: some 20 s of a hard disk.
+/// Most reads of a log that are timed: some 20 s of a hard disk if they are small.
 const MOST_READS: usize = 2_000;
+
+/// Bytes after which no further read is taken: some 10 s of a hard disk.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// The first reads of a log that a device can do.
 #[derive(Debug)]
@@ -54,8 +57,9 @@ pub(super) fn reads(log: &Path, device: &Path, subject: &Subject) -> Result<Logg
 }
 
 fn first_reads(source: &mut dyn Source, subject: &Subject) -> Result<(Vec<BlockRange>, u64), LogError> {
-    let (mut reads, mut left_out, mut data) = (Vec::new(), 0, Vec::new());
+    let (mut reads, mut left_out, mut bytes, mut data) = (Vec::new(), 0, 0, Vec::new());
     while reads.len() < MOST_READS
+        && bytes < MOST_BYTES
         && let Some(item) = source.next_item(&mut data)?
     {
         let Item::Entry(entry) = item else { continue };
@@ -65,6 +69,7 @@ fn first_reads(source: &mut dyn Source, subject: &Subject) -> Result<(Vec<BlockR
         let length = u32::try_from(entry.request.length_bytes).unwrap_or(u32::MAX);
         let read = BlockRange::new(entry.request.offset_bytes, length);
         if read.fits(subject.size_bytes, subject.sector_bytes) {
+            bytes += u64::from(length);
             reads.push(read);
         } else {
             left_out += 1;
@@ -116,6 +121,8 @@ mod tests {
     fn a_long_log_is_read_to_as_many_as_are_timed() {
         let reads: Vec<_> = (0..3_000).map(|n| (Operation::Read, 4096 * n, 4096)).collect();
         assert_eq!(found(&log(&reads)).0.len(), MOST_READS);
+        let large: Vec<_> = (0..100).map(|n| (Operation::Read, n << 20, 16 << 20)).collect();
+        assert_eq!(found(&log(&large)).0.len(), 64);
         assert!(found(&log(&[(Operation::Write, 0, 4096)])).0.is_empty());
     }
 }

@@ -99,7 +99,9 @@ mod tests {
         let activity = parse(STAT, DISKS, vmstat);
         assert_eq!((activity.cache_drops, activity.swapped_pages), (7, 11));
         assert_eq!((activity.total_ticks, activity.busy_ticks, activity.stolen_ticks), (1000, 155, 35));
-        assert_eq!(activity.busy_ns_since(&HostActivity { busy_ticks: 5, ..activity }), 1_500_000_000);
+        let before = HostActivity { busy_ticks: 5, total_ticks: 700, ..activity };
+        assert_eq!(activity.busy_ns_since(&before), Some(1_500_000_000));
+        assert_eq!(HostActivity::default().busy_ns_since(&HostActivity::default()), None);
         assert_eq!(activity.disk_bytes_written, (2048 + 16) * 512);
     }
 

@@ -8,12 +8,13 @@ mod remedy;
 
 use fsage_model::disk::{COLLECTIONS, DiskTime, FLASH_BYTES, FLASH_WORN, HOST_WRITE_BYTES};
 use fsage_model::layout::{FreeSpace, LayoutSummary};
-use fsage_model::load::{LoadResult, Probe};
+use fsage_model::load::{LoadResult, PaceSpec, Probe};
 use fsage_model::measure::{
     DISK_COUNTER, EXTRA_FACTOR, EXTRA_REQUESTS, MeasureMetric, MeasureResult, QUEUE_DEPTH, Work,
     disk_metrics, model_unit,
 };
 use fsage_model::metric;
+use fsage_model::operation::OperationKind;
 use fsage_model::quantity::{as_f64, share};
 
 use fsage_model::record::{Metric, StageRecord};
@@ -198,8 +199,21 @@ fn cost(list: &mut List<'_>, result: &LoadResult) {
     list.one(metric::OVERHEAD_NS, "ns", result.overhead_ns_per_operation, None);
 }
 
-/// Seconds of a Julian year.
-const YEAR_S: f64 = 365.25 * 86_400.0;
+/// Days of a Julian year.
+const YEAR_DAYS: f64 = 365.25;
+
+/// The days that a paced load stands for: those of a modelled disk's clock, and in real time, where a slow file system may fall behind
+/// the pace, those that its operations take at that pace (a sync belongs to the operation before it).
+fn days(result: &LoadResult, pace: &PaceSpec) -> f64 {
+    match result.disk.as_ref().filter(|_| is_model(result)) {
+        Some(disk) => as_f64(disk.elapsed_ns) / 86_400e9,
+        None => {
+            let syncs = [OperationKind::Fsync, OperationKind::Fdatasync];
+            let syncs: u64 = syncs.iter().filter_map(|kind| result.succeeded.get(kind)).sum();
+            as_f64(result.operations.saturating_sub(syncs)) / pace.operations_per_day
+        }
+    }
+}
 
 /// What a load at the pace of daily use writes, and what that takes out of flash: the mean over all of it, as if
 /// wear were levelled perfectly (003, §4). What is used up by programming counts, because erases come later than
@@ -209,13 +223,11 @@ fn wear(list: &mut List<'_>, result: &LoadResult) {
     let Some(pace) = &result.pace else { return };
     let disk = result.disk.as_ref();
     let counter = |name| disk.and_then(|disk| disk.counter(name)).filter(|value| *value > 0.0);
-    let (written, elapsed_ns) = match disk {
-        Some(disk) => (counter(HOST_WRITE_BYTES), disk.elapsed_ns),
-        None => (result.device_bytes_written.map(as_f64), result.elapsed_ns),
-    };
-    let years = as_f64(elapsed_ns) / 1e9 / YEAR_S;
-    let Some(written) = written.filter(|written| *written > 0.0 && years > 0.0) else { return };
-    list.one(metric::WRITTEN_PER_DAY, "bytes", written / (years * 365.25), WORSE);
+    let by_kernel = result.device_bytes_written.map(as_f64);
+    let written = counter(HOST_WRITE_BYTES).or(by_kernel);
+    let days = days(result, pace);
+    let Some(written) = written.filter(|written| *written > 0.0 && days > 0.0) else { return };
+    list.one(metric::WRITTEN_PER_DAY, "bytes", written / days, WORSE);
     let counts = result.latency.values().map(|latency| as_f64(latency.count));
     let times = result.latency.values().map(|latency| as_f64(latency.count) * latency.mean_ns);
     let (count, time): (f64, f64) = (counts.sum(), times.sum());
@@ -227,7 +239,7 @@ fn wear(list: &mut List<'_>, result: &LoadResult) {
     if disk.and_then(|disk| disk.counter(COLLECTIONS)).is_some_and(|count| count < LEAST_COLLECTIONS) {
         return;
     }
-    let cycles = worn / flash / years;
+    let cycles = worn / flash / days * YEAR_DAYS;
     list.one(metric::DRIVE_AMPLIFICATION, "ratio", worn / written, WORSE);
     list.one(metric::WEAR_CYCLES, "count", cycles, WORSE);
     if let Some(rated) = pace.rated_cycles {
@@ -315,6 +327,28 @@ mod tests {
         assert_eq!(value("grep"), (3.0, "s".to_owned()));
         assert_eq!(value("again.grep"), (4.0, "s".to_owned()));
         assert_eq!(value("grep.allocated"), (4096.0, "bytes".to_owned()));
+    }
+
+    #[test]
+    fn what_a_paced_load_writes_per_day_is_known_without_a_model() {
+        let result = serde_json::json!({
+            "operations": 1_500, "missed": 0, "elapsed_ns": 50_000_000_000_u64, "failed": {},
+            "succeeded": {"append": 1_000, "fsync": 400, "fdatasync": 100}, "bytes_written": 1, "bytes_read": 0,
+            "cpu_user_ns": 1, "cpu_sys_ns": 1, "device_bytes_written": 4_000_000, "materialise_ns": 0, "digest": "d",
+            "digest_caveats": [], "stopped_by": "operations", "latency": {}, "layout": LayoutSummary::default(),
+            "overhead_ns_per_operation": 1.0, "files": 10, "live_bytes": 1,
+            "pace": {"operations_per_day": 2_000.0, "rated_cycles": 3_000},
+        });
+        let result: LoadResult = serde_json::from_value(result).unwrap();
+        let mut metrics = Vec::new();
+        wear(&mut List::new(String::new(), "daily", None, &mut metrics), &result);
+        let found: Vec<(&str, f64)> = metrics.iter().map(|one| (one.name.as_str(), one.samples[0])).collect();
+        // Half a day of operations; of flash nothing is known.
+        assert_eq!(found, [(metric::WRITTEN_PER_DAY, 8_000_000.0)]);
+        let unpaced = LoadResult { pace: None, ..result };
+        let mut metrics = Vec::new();
+        wear(&mut List::new(String::new(), "daily", None, &mut metrics), &unpaced);
+        assert!(metrics.is_empty());
     }
 
     #[test]

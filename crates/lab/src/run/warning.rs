@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use fsage_model::disk::{DiskCpu, DiskTime, DiskUse};
+use fsage_model::fio::HostCpu;
 use fsage_model::load::{LatencySummary, LoadResult, WriteMode};
 use fsage_model::number::grouped;
 use fsage_model::operation::OperationKind;
@@ -76,9 +77,10 @@ impl Watch {
         Self { before, since: Instant::now(), model }
     }
 
-    /// CPU time of all that ran meanwhile, in ns.
-    pub(super) const fn busy_ns(&self, after: &HostActivity) -> u64 {
-        after.busy_ns_since(&self.before)
+    /// CPU time of all that ran meanwhile; `None` where the kernel does not tell.
+    pub(super) fn host_cpu(&self, after: &HostActivity) -> Option<HostCpu> {
+        let elapsed_ns = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Some(HostCpu { busy_ns: after.busy_ns_since(&self.before)?, elapsed_ns })
     }
 
     /// What went on meanwhile; `written` is nothing where it is not known.

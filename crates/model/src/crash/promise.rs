@@ -97,7 +97,8 @@ const ROWS: &[Row] = &[
 
 /// Options with which tests of crash states on an honest drive broke promises that no documentation cancels (docs/power.md, *Results*, has the
 /// kernels and the numbers of states).
-const FOUND_BROKEN: &[(&str, &str)] = &[("ext4", "features=fast_commit"), ("ext4", "journal_async_commit")];
+const FOUND_BROKEN: &[(&str, &str)] =
+    &[("ext4", "features=fast_commit"), ("ext4", "features=feature_c10"), ("ext4", "journal_async_commit")];
 
 /// Whether power cuts were found to break promises with one of these options, on a drive that keeps its word; options as
 /// [`promises`] takes them.

@@ -80,7 +80,7 @@ pub struct SearchSpec {
 #[serde(rename_all = "kebab-case")]
 pub enum Requirement {
     /// After a power cut on an honest drive, the file system mounts, needs no repair, and has everything that
-    /// was synced: so it is promised, and tests found nothing else (docs/power.md).
+    /// was synced. So it is promised, and no option is set that tests found to break it (docs/power.md).
     SurvivesPowerCut,
 }
 

@@ -346,7 +346,8 @@ impl Tuned {
         match (self.lossy.as_slice(), self.survives) {
             _ if !self.is_over || !named => String::new(),
             ([], Some(true)) => {
-                "; it cancels no promise about power cuts, and none was found broken with it".to_owned()
+                "; no documentation cancels the promise of synced data for it (tests: docs/power.md)"
+                    .to_owned()
             }
             ([], Some(false)) => format!("; with or without it {UNSAFE}"),
             ([], None) => {
@@ -446,10 +447,7 @@ mod tests {
         let text = found.text();
         assert!(text.starts_with("ext4 on an SSD (model ssd): use noatime; confirmed: +"), "{text}");
         assert!(text.contains("over the default, 90\u{202f}% interval +"), "{text}");
-        assert!(
-            text.contains(" runs; how much is written with it is not known; it cancels no promise"),
-            "{text}"
-        );
+        assert!(text.contains(" runs; how much is written with it is not known; no documentation"), "{text}");
         let gains = found.gains();
         assert!(gains.contains("noatime +") && gains.contains(", kept); same "), "{gains}");
         assert!(gains.ends_with(", control)."), "{gains}");
@@ -462,11 +460,7 @@ mod tests {
         searched.unfit = vec!["no-journal".to_owned()];
         let found = Tuned::new(&searched);
         assert!(found.lossy.is_empty() && !found.text().contains(UNSAFE), "{}", found.text());
-        assert!(
-            found
-                .text()
-                .ends_with("; it cancels no promise about power cuts, and none was found broken with it.")
-        );
+        assert!(found.text().ends_with("cancels the promise of synced data for it (tests: docs/power.md)."));
         assert!(found.gains().ends_with(&format!("; left out, because with them {UNSAFE}: no-journal.")));
         searched.lossy = vec!["noatime".to_owned()];
         let found = Tuned::new(&searched);

@@ -31,7 +31,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             id: "wear-chart",
             kind: "wear",
             title: "Daily use by file system and options",
-            how_to_read: "a bar is the mean over the trials, the line its interval. Choose a measure: less wear and more speed need \
+            how_to_read: "a bar is the estimate over the trials (of ratios the geometric mean), the line its interval. Choose a measure: less wear and more speed need \
                           not be the same option.",
             controls: select("measure", "measure", &measures, 0),
             note: "",
@@ -41,7 +41,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "A cycle is one program/erase cycle of all of the drive's flash: programs of garbage collection, padding and the map are included, those of the SLC cache are not. "
             "Where a drive collected hardly any garbage, its write amplification is not known, and there are no cycles. "
             "Lifetime is the number of cycles that the study says the flash is rated for, divided by the cycles per year of this use; it assumes perfect wear "
-            "levelling and constant use. Wear spread is the number of erases of the most worn block ÷ the mean. Intervals cover the spread of repeats of this use, not other use or the drive's rating. "
+            "levelling and constant use. Wear spread is the number of erases of the most worn block ÷ the mean of all blocks, since the drive was made. Intervals cover the spread of repeats of this use, not other use or the drive's rating. "
             "Where a stage takes more cycles than the previous one with the same use, the drive has not reached its steady state. Whether two rows differ is tested in the comparisons below, not shown by their order here."
         }
     })

@@ -14,11 +14,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fsage_engine::latency;
 use fsage_model::fio::{
-    BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioEngine, FioPoint, FioRecord, FioResult, FioRun, Settled,
+    BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioEngine, FioPoint, FioRecord, FioResult, FioRun, HostCpu,
+    Settled,
 };
 use fsage_model::location::Location;
 use fsage_model::memory::{MemoryGroup, MemoryUse};
-use fsage_model::protocol::{Event, HostActivity, HostFacts, call};
+use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
 use fsage_model::size::Bytes;
@@ -315,6 +316,7 @@ impl Run<'_> {
             tried = self.attempt(place, point, context)?;
         }
         let mut result = self.result(point.clone(), tried.run, tried.around, context)?;
+        result.host_cpu = tried.host_cpu;
         if let Some(used) = &mut result.memory {
             used.file_bytes = place.bytes();
         }
@@ -351,8 +353,10 @@ impl Run<'_> {
         let words = place.words(point, times, seed_of(point, context.planned.seed));
         let watch = context.watch()?;
         let run = self.fio(&name, words, limits, context)?;
-        let dropped = if point.direct { None } else { dropped_since(&name, before, context)? };
-        Ok(Attempt { run, around: (settled, watch), dropped })
+        let now = context.session.call(call::HostActivity)?;
+        let host_cpu = watch.host_cpu(&now);
+        let dropped = dropped(&name, before, now).filter(|_| !point.direct);
+        Ok(Attempt { run, around: (settled, watch), host_cpu, dropped })
     }
 
     /// Fills the page cache of a limited group with what it can hold of the files, before anything is counted.
@@ -387,7 +391,6 @@ impl Run<'_> {
         let figures = figures(&name, &run)?;
         let now = context.session.call(call::HostActivity)?;
         let (ours, of) = (figures.write.bytes, figures.read.bytes + figures.write.bytes);
-        let host_cpu_ns = Some(watch.busy_ns(&now));
         let mut warnings = watch.end(&name, Some(Written { ours, of }), now);
         // A load waits for memory because that is what was asked for.
         warnings.retain(|warning| run.memory.is_none() || warning.kind != WarningKind::MemoryPressure);
@@ -411,7 +414,7 @@ impl Run<'_> {
             user_ns: figures.user_ns,
             system_ns: figures.system_ns,
             context_switches: figures.context_switches,
-            host_cpu_ns,
+            host_cpu: None,
             samples: run.samples,
             device: run.device,
             disk: run.disk,
@@ -446,21 +449,13 @@ impl Run<'_> {
     }
 }
 
-/// Whether somebody else dropped the host's caches since then.
-fn dropped_since(
-    name: &str,
-    before: HostActivity,
-    context: &mut StageContext<'_>,
-) -> Result<Option<Warning>, TrialError> {
-    let after = context.session.call(call::HostActivity)?;
-    Ok(dropped(name, before, after))
-}
-
 /// One run of a point.
 struct Attempt {
     run: FioRun,
     /// How the device came to rest before it, and what the host did meanwhile.
     around: (Settled, Watch),
+    /// What ran on the host meanwhile.
+    host_cpu: Option<HostCpu>,
     /// Somebody else dropped the page cache while the point had something in it.
     dropped: Option<Warning>,
 }

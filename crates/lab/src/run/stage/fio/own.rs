@@ -13,7 +13,7 @@ use fsage_model::quantity::to_u64;
 use fsage_model::record::StageRecord;
 use fsage_model::study::FioStage;
 
-use super::{GRACE, Run, SLOWEST, dropped_since};
+use super::{GRACE, Run, SLOWEST};
 use crate::measure::{Job, JobError, Length};
 use crate::run::error::TrialError;
 use crate::run::fio::FioError;
@@ -69,8 +69,9 @@ impl Run<'_> {
         let limit =
             GRACE + Duration::from_secs_f64(self.stage.runtime) + Duration::from_secs(bytes / SLOWEST);
         let run = self.fio(&name, argv, self.limits(limit), context)?;
-        let dropped = dropped_since(&name, before, context)?;
-        let mut result = self.result(name, run, (settled, watch), context)?;
+        let now = context.session.call(call::HostActivity)?;
+        let (host_cpu, dropped) = (watch.host_cpu(&now), dropped(&name, before, now));
+        let mut result = FioResult { host_cpu, ..self.result(name, run, (settled, watch), context)? };
         if let Some(warning) = dropped {
             context.warn(warning.clone());
             result.warnings.push(warning);
