@@ -70,6 +70,10 @@ pub struct FioStage {
     /// consecutive areas of equal size.
     #[serde(default = "one")]
     pub files: OneOrMany<u32>,
+    /// Of a mixed sequential pattern (`rw`): number of files that are only written while the others are only read, as a
+    /// build does; fewer than `files`. Absent: every file is read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writers: Option<u32>,
     /// Total size of all files, whatever their number; absent: set by `fill`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
@@ -247,6 +251,7 @@ impl FioStage {
             && self.numjobs == one()
             && self.direct == always()
             && self.files == one()
+            && self.writers.is_none()
             && is_unlimited(&self.memory)
     }
 

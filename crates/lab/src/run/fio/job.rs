@@ -5,7 +5,7 @@
 //! processes. On files: a job has all of them, chosen at random for each request, unless the pattern is sequential, where each file
 //! has a job of its own. On a bare device the same bytes are one stretch, or for sequential patterns one stretch per job.
 
-use fsage_model::fio::{BARE_HEAD_BYTES, FioPoint};
+use fsage_model::fio::{BARE_HEAD_BYTES, FioPattern, FioPoint};
 
 /// Where the load works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(in crate::run) struct Place {
     pub(in crate::run) files: u32,
     /// Bytes of each.
     pub(in crate::run) each_bytes: u64,
+    /// Of a mixed sequential pattern: how many of the files, the last ones, are only written, and the others only read.
+    pub(in crate::run) writers: Option<u32>,
 }
 
 /// How long a point runs.
@@ -101,9 +103,18 @@ impl Place {
         for file in 0..self.files {
             let mut own = self.one(file);
             own.push("--numjobs=1".to_owned());
-            words.extend(self.job(&format!("{point}.{file}"), own, point, times, seed));
+            words.extend(self.job(&format!("{point}.{file}"), own, &self.stream(point, file), times, seed));
         }
         words
+    }
+
+    /// What the stream of one file does.
+    fn stream(&self, point: &FioPoint, file: u32) -> FioPoint {
+        let one_way = self.writers.filter(|_| point.rw == FioPattern::ReadWrite).map(|writers| {
+            if file < self.files.saturating_sub(writers) { FioPattern::Read } else { FioPattern::Write }
+        });
+        let point = point.clone();
+        one_way.map_or(point.clone(), |rw| FioPoint { rw, rwmixread: None, ..point })
     }
 
     fn job(&self, name: &str, own: Vec<String>, point: &FioPoint, times: Times, seed: u64) -> Vec<String> {
@@ -187,7 +198,7 @@ fn common(seed: u64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::fio::{FioEngine, FioPattern};
+    use fsage_model::fio::FioEngine;
     use fsage_model::size::Bytes;
 
     use super::*;
@@ -209,7 +220,7 @@ mod tests {
     const TIMES: Times = Times { runtime_ms: 1500, ramp_ms: 0 };
 
     fn place(target: FioTarget) -> Place {
-        Place { target, files: 3, each_bytes: 1 << 20 }
+        Place { target, files: 3, each_bytes: 1 << 20, writers: None }
     }
 
     fn values<'a>(words: &'a [String], key: &str) -> Vec<&'a str> {
@@ -256,6 +267,18 @@ mod tests {
         let ends: Vec<u64> = values(&words, "offset").iter().map(|at| at.parse::<u64>().unwrap()).collect();
         assert_eq!(ends, [4 << 20, 5 << 20, 6 << 20], "stretches follow each other and do not overlap");
         assert_eq!(values(&words, "group_reporting").len(), 3, "one group, one result");
+    }
+
+    #[test]
+    fn of_a_mixed_sequential_pattern_some_files_are_read_and_others_written() {
+        let both = place(FioTarget::Folder("/m".to_owned()));
+        let words = both.words(&point(FioPattern::ReadWrite), TIMES, 7);
+        assert_eq!((values(&words, "rw"), values(&words, "rwmixread")), (vec!["rw"; 3], vec!["70"; 3]));
+        let build = Place { writers: Some(2), ..both };
+        let words = build.words(&point(FioPattern::ReadWrite), TIMES, 7);
+        assert_eq!(values(&words, "rw"), ["read", "write", "write"]);
+        assert!(values(&words, "rwmixread").is_empty() && values(&words, "group_reporting").len() == 3);
+        assert_eq!(values(&build.words(&point(FioPattern::Read), TIMES, 7), "rw"), ["read"; 3]);
     }
 
     #[test]

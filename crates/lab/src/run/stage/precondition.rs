@@ -244,7 +244,12 @@ fn progress(stage: &str, name: &str, longest: Longest, incoming: &Incoming) -> O
 
 /// All of a device but its ends, as one stretch.
 fn place_of(device: &Path, bytes: u64) -> Place {
-    Place { target: FioTarget::Device(device.display().to_string()), files: 1, each_bytes: bytes }
+    Place {
+        target: FioTarget::Device(device.display().to_string()),
+        files: 1,
+        each_bytes: bytes,
+        writers: None,
+    }
 }
 
 /// Whether a device is in its steady state, by the rule as it is now.

@@ -2,7 +2,7 @@
 
 use fsage_model::cause::in_one_line;
 use fsage_model::filesystem::BARE;
-use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEngine, FioPoint};
+use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEngine, FioPattern, FioPoint};
 use fsage_model::size::Bytes;
 use fsage_model::steady_state::WINDOW;
 use fsage_model::study::{FioStage, MOST_COMBINATIONS, StageSpec, StudySpec, VolumeSpec};
@@ -125,7 +125,7 @@ impl Together for FioStage {
     /// A job file has its own parameters.
     fn own_job(&self, check: &mut Checker) {
         check.require(self.has_no_points(), "job", || {
-            "a job file sets these itself: leave out `rw`, `rwmixread`, `bs`, `ioengine`, `iodepth`, `numjobs`, `direct`, `memory` and `files`"
+            "a job file sets these itself: leave out `rw`, `rwmixread`, `bs`, `ioengine`, `iodepth`, `numjobs`, `direct`, `memory`, `files` and `writers`"
                 .to_owned()
         });
         check.require(self.ramp == 0.0, "ramp", || {
@@ -206,6 +206,13 @@ impl Together for FioStage {
         });
         let pretends =
             |point: &FioPoint| point.ioengine == FioEngine::Libaio && !point.direct && point.iodepth > 1;
+        if let Some(writers) = self.writers {
+            let fits =
+                |point: &FioPoint| point.rw == FioPattern::ReadWrite && (1..point.files).contains(&writers);
+            check.require(points.iter().all(fits), "writers", || {
+                format!("{writers} of several files can only be written while others are read with `rw = \"rw\"` and more `files`")
+            });
+        }
         check.require(!points.iter().any(pretends), "direct", || {
             "libaio without direct I/O has one request in flight, whatever its depth: use `io_uring` or `direct = true`"
                 .to_owned()
@@ -297,6 +304,8 @@ files = 16
         assert!(said(STUDY).is_ok(), "{:?}", said(STUDY).err());
         for (old, new, wanted) in [
             ("files = 16", "files = 0", "0 is not in 1 to 1024"),
+            ("files = 16", "files = 16\nwriters = 8", "8 of several files can only be written"),
+            ("rw = [\"randread\", \"read\"]", "rw = \"rw\"\nwriters = 16", "16 of several files can only be"),
             ("files = 16", "files = 256", "less than one block of 1MiB"),
             ("files = 16", "size = \"252MiB\"", "left free at both ends"),
             ("files = 16", "fill = 0.99", "not a share above 0"),
