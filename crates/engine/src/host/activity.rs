@@ -57,7 +57,7 @@ fn parse(stat: &str, diskstats: &str, vmstat: &str) -> HostActivity {
         .unwrap_or_default();
     HostActivity {
         total_ticks: ticks.iter().sum(),
-        busy_ticks: [0, 1, 2, 5, 6].iter().filter_map(|place| ticks.get(*place)).sum(),
+        busy_ticks: [0_usize, 1, 2, 5, 6].iter().filter_map(|place| ticks.get(*place)).sum(),
         stolen_ticks: ticks.get(7).copied().unwrap_or(0),
         disk_bytes_written: diskstats.lines().filter_map(disk_bytes_written).sum(),
         cache_drops: counted(vmstat, &["drop_pagecache", "drop_slab"]),

@@ -20,6 +20,7 @@ use crate::run::fio::FioError;
 use crate::run::fio::ask::{self, line};
 use crate::run::fio::job::FioTarget;
 use crate::run::stage::StageContext;
+use crate::run::warning::dropped;
 
 impl Run<'_> {
     /// Runs the job file of the stage, which is called `name`.
