@@ -136,6 +136,7 @@ fn claim(device: &Path) -> Result<Option<File>, HostError> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Total {
     at_ms: u64,
+    /// Operations that were complete; of jobs that count no latencies, those that were begun.
     operations: u64,
     bytes: u64,
     /// Operations whose latency fio counted: none during the ramp.
@@ -244,6 +245,10 @@ impl Follower {
             total.timed += direction.clat_ns.operations;
         }
         self.last = String::from_utf8_lossy(document).into_owned();
+        if total.timed > 0 {
+            // What is only begun is not done: bytes are those of complete operations.
+            total.operations = total.timed;
+        }
         // The ramp is over, and counting begins again.
         let is_reset = total.operations < self.total.operations
             || total.bytes < self.total.bytes

@@ -334,6 +334,9 @@ pub struct FioResult<P = FioPoint> {
     pub end: FioEnd,
     /// Time of its jobs after the ramp.
     pub runtime_ns: u64,
+    /// Time that its jobs were to run after the ramp; 0 in records from before this was kept.
+    #[serde(default)]
+    pub planned_ns: u64,
     /// Time before that, which is counted by the device alone.
     #[serde(default)]
     pub ramp_ns: u64,
@@ -387,6 +390,19 @@ pub struct FioResult<P = FioPoint> {
     pub kept: bool,
 }
 
+impl FioResult {
+    /// Requests in flight at its ends ÷ what it counted, in bytes, where its rate is that of all of its time.
+    #[must_use]
+    pub fn share_at_ends(&self) -> Option<f64> {
+        let is_windowed = match self.end {
+            FioEnd::Steady => steady_window(&self.samples).is_some(),
+            FioEnd::Time => self.full_window().is_some(),
+        };
+        let in_flight = self.point.bs.0.saturating_mul(u64::from(self.point.depth()));
+        (!is_windowed && self.planned_ns > 0).then(|| share(in_flight, self.read.bytes + self.write.bytes))
+    }
+}
+
 /// CPU time of all that ran on a host over a stretch of time, as the kernel accounts for it (in ticks of 10 ms, sampled on
 /// many).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -406,6 +422,7 @@ impl<P> FioResult<P> {
             file: String::new(),
             end: FioEnd::Time,
             runtime_ns: 0,
+            planned_ns: 0,
             ramp_ns: 0,
             elapsed_ns: 0,
             read: FioLatency::default(),
@@ -432,7 +449,8 @@ impl<P> FioResult<P> {
         self.read.operations + self.write.operations
     }
 
-    /// Operations per second: over the steady window where it ended steady, else over all of its time.
+    /// Operations per second: over the steady window where it ended steady, else over the time in which its requests were
+    /// always in flight, and where the reports do not show that, over all of its time.
     #[must_use]
     pub fn iops(&self) -> f64 {
         self.rate(self.operations(), |sample| sample.operations)
@@ -445,7 +463,10 @@ impl<P> FioResult<P> {
     }
 
     fn rate(&self, all: u64, of: fn(&FioSample) -> u64) -> f64 {
-        let window = steady_window(&self.samples).filter(|_| self.end == FioEnd::Steady);
+        let window = match self.end {
+            FioEnd::Steady => steady_window(&self.samples),
+            FioEnd::Time => self.full_window(),
+        };
         match window {
             Some(window) => {
                 let sum: u64 = window.iter().map(of).sum();
@@ -453,6 +474,18 @@ impl<P> FioResult<P> {
             }
             None => share(all, self.runtime_ns) * 1e9,
         }
+    }
+
+    /// The reports from the second on, until its jobs stop asking: requests that are in flight at its ends are then as many as those
+    /// that come in. `None` where that is less than half of its time.
+    fn full_window(&self) -> Option<&[FioSample]> {
+        // Nothing is known of records from before the planned time was kept.
+        let planned_ns = Some(self.planned_ns).filter(|planned_ns| *planned_ns > 0)?;
+        let is_within = |sample: &&FioSample| sample.at_ms.saturating_mul(1_000_000) <= planned_ns;
+        let end = self.samples.iter().take_while(is_within).count();
+        let window = self.samples.get(1..end)?;
+        let elapsed_ms: u64 = window.iter().map(|sample| sample.interval_ms).sum();
+        (elapsed_ms > 0 && elapsed_ms.saturating_mul(2_000_000) >= planned_ns).then_some(window)
     }
 
     /// Mean latency over both directions.

@@ -199,6 +199,10 @@ warning_kinds! {
         "The random writes of a `precondition` stage did not reach a steady rate within `runtime`, or wrote less than the size of the device.",
         "The device may become slower while it is measured: rates of later points and trials may be lower for that reason alone.",
         WallTimes;
+    ShortPoint = "short-point",
+        "At a point of a `fio` stage, requests that were in flight when it began and ended are more than 5 % of the bytes that it counted, and fio's reports have no time between these ends.",
+        "fio counts requests that the device served before or after the time of the point: its rate may be wrong by that share, and mostly is too high.",
+        WallTimes;
     NoCheckpoint = "no-checkpoint",
         "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or the stage could not resume from it.",
         "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsage_model::quantity::as_f64;
 use fsage_model::search::{Configuration, Path, Run, search};
 use fsage_model::study::{
-    Done, Measured, Requirement, SEARCH, ScoreSpec, Space, StudySpec, Workload, is_option_of_another, score,
-    written,
+    Done, FileSystemOptions, Measured, Requirement, SEARCH, ScoreSpec, Space, StudySpec, Workload,
+    is_option_of_another, score, written,
 };
 use serde_json::Value;
 

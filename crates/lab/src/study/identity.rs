@@ -1,7 +1,6 @@
 //! What makes a trial the same trial: the canonical text of everything that affects its result.
 
 use fsage_model::crash::CrashLoad;
-use fsage_model::fio::FioPoint;
 use fsage_model::protocol::PROTOCOL_VERSION;
 use fsage_model::study::{StageSpec, StudySpec, VolumeSpec};
 use serde_json::Value;
@@ -16,11 +15,9 @@ pub const WORKLOAD_VERSION: u32 = 2;
 const SEQUENCES_VERSION: u32 = 2;
 
 /// The same of the stage `fio`. 2: a random seed for each point, latencies from the submission on;
-/// 3: modelled drives have written out what is in their cache before a point.
-const FIO_VERSION: u32 = 3;
-
-/// The same of stages with points that use the page cache. 4: fio keeps what is in it when it begins its files again.
-const BUFFERED_FIO_VERSION: u32 = 4;
+/// 3: modelled drives have written out what is in their cache before a point; 4: at points that use the page cache, fio
+/// keeps what is in it when it begins its files again; 5: rates are those of complete operations, without the ends of a point.
+const FIO_VERSION: u32 = 5;
 
 /// The same of volumes on modelled hard disks, of which the first version has none. 2: one head, also for requests
 /// in sequence that wait together; 3: a buffer that was filled in a pause, a queue that knows where the head is.
@@ -96,10 +93,8 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
                 if drives && matches!(stage, StageSpec::PowerCuts(_)) {
                     map.insert("drives_version".to_owned(), DRIVES_VERSION.into());
                 }
-                if let StageSpec::Fio(fio) = stage {
-                    let is_buffered = fio.points().iter().any(FioPoint::is_buffered);
-                    let version = if is_buffered { BUFFERED_FIO_VERSION } else { FIO_VERSION };
-                    map.insert("fio_version".to_owned(), version.into());
+                if matches!(stage, StageSpec::Fio(_)) {
+                    map.insert("fio_version".to_owned(), FIO_VERSION.into());
                 }
             }
             value

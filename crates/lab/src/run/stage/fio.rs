@@ -320,7 +320,7 @@ impl Run<'_> {
         if let Some(used) = &mut result.memory {
             used.file_bytes = place.bytes();
         }
-        let doubts = [tried.dropped, doubt::cpu_bound(&result, context.facts.cpus)];
+        let doubts = [tried.dropped, doubt::short(&result), doubt::cpu_bound(&result, context.facts.cpus)];
         for warning in doubts.into_iter().flatten() {
             context.warn(warning.clone());
             result.warnings.push(warning);
@@ -405,6 +405,7 @@ impl Run<'_> {
             file: format!("fio/{file}"),
             end: if run.ended_steady { FioEnd::Steady } else { FioEnd::Time },
             runtime_ns: figures.runtime_ns,
+            planned_ns: to_u64(self.stage.runtime * 1e9),
             ramp_ns: to_u64(self.stage.ramp * 1e9),
             elapsed_ns: run.elapsed_ns,
             read: figures.read,

@@ -16,6 +16,20 @@ pub(super) fn still_busy(point: &str, settled: Settled) -> Option<Warning> {
     (!settled.quiet).then(|| Warning { kind: WarningKind::StillBusy, message: message() })
 }
 
+/// Requests in flight at the ends of a point, beyond which its rate is not that of its time.
+const MOST_AT_ENDS: f64 = 0.05;
+
+/// A point that is too short for what it has in flight.
+pub(super) fn short(result: &FioResult) -> Option<Warning> {
+    let share = result.share_at_ends().filter(|share| *share > MOST_AT_ENDS)?;
+    let message = format!(
+        "{}: requests in flight at its ends are {:.0} % of what it counted: give it more `runtime`",
+        result.point,
+        share * 100.0
+    );
+    Some(Warning { kind: WarningKind::ShortPoint, message })
+}
+
 /// Threads of fio that did nothing but compute, or as many as the host has CPUs.
 pub(super) fn cpu_bound(result: &FioResult, cpus: u32) -> Option<Warning> {
     let threads = result.point.jobs().min(cpus.max(1));
@@ -50,12 +64,49 @@ pub(super) fn late_replies(stage: &str, results: &[FioResult]) -> Option<Warning
 #[cfg(test)]
 mod tests {
     use fsage_model::disk::DiskUse;
-    use fsage_model::fio::DeviceCounts;
+    use fsage_model::fio::{DeviceCounts, FioLatency, FioSample};
 
     use super::*;
 
     fn result(point: FioPoint) -> FioResult {
         FioResult { runtime_ns: 1_000_000, ..FioResult::empty(point) }
+    }
+
+    /// The reports of 64 reads of 4 MiB in flight on a disk of 32 of them per second: the first completions come late, and all that
+    /// is in flight at the end comes at once.
+    #[test]
+    fn what_is_in_flight_at_the_ends_is_not_in_the_rate() {
+        const LARGE: u64 = 4 << 20;
+        let sample = |at_ms, interval_ms, operations| FioSample {
+            at_ms,
+            interval_ms,
+            operations,
+            bytes: operations * LARGE,
+        };
+        let mut samples = vec![sample(1_000, 1_000, 8)];
+        samples.extend((1..=16).map(|n| sample(1_000 + 250 * n, 250, 8)));
+        samples.push(sample(5_600, 600, 63));
+        let operations: u64 = samples.iter().map(|one| one.operations).sum();
+        let read = FioLatency { operations, bytes: operations * LARGE, ..FioLatency::default() };
+        let deep = point(r#"{"rw": "read", "bs": "4MiB", "iodepth": 64}"#);
+        let timed = FioResult {
+            runtime_ns: 5_600_000_000,
+            planned_ns: 5_000_000_000,
+            read,
+            samples,
+            ..FioResult::empty(deep)
+        };
+        assert!((timed.iops() - 32.0).abs() < 1e-9 && (timed.bandwidth() / 32.0 - 4_194_304.0).abs() < 1e-3);
+        assert_eq!(short(&timed), None);
+        // Without reports of the time between, the rate is that of everything, and said to be doubtful.
+        let blind = FioResult { samples: Vec::new(), ..timed.clone() };
+        assert!(blind.iops() > 35.0, "{}", blind.iops());
+        let said = short(&blind).unwrap();
+        assert!(said.kind == WarningKind::ShortPoint && said.message.contains("are 32 % of"), "{said:?}");
+        // Small requests are no doubt, and of older records nothing is known.
+        let small = point(r#"{"rw": "read", "iodepth": 64}"#);
+        assert_eq!(short(&FioResult { point: small, ..blind.clone() }), None);
+        assert_eq!(short(&FioResult { planned_ns: 0, ..blind }), None);
     }
 
     fn point(keys: &str) -> FioPoint {
