@@ -7,7 +7,7 @@ mod cli_support;
 use std::fs;
 use std::process::Command;
 
-use cli_support::{FSAGE, Mounted, Run, fsage, root};
+use cli_support::{Mounted, Run, copy_programs, fsage, root};
 
 #[test]
 fn the_profile_of_a_known_tree_is_exact_and_names_nothing() {
@@ -67,9 +67,7 @@ fn what_cannot_be_looked_at_is_counted_and_said() {
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     };
     open(folder.path(), 0o755);
-    for name in ["fsage", "fsage-agent"] {
-        fs::copy(std::path::Path::new(FSAGE).with_file_name(name), folder.path().join(name)).unwrap();
-    }
+    copy_programs(folder.path());
     let tree = folder.path().join("tree");
     fs::create_dir_all(tree.join("closed")).unwrap();
     fs::write(tree.join("closed/hidden"), "x").unwrap();

@@ -7,7 +7,7 @@ mod cli_support;
 use std::io::Write as _;
 use std::process::Command;
 
-use cli_support::{FSAGE, Mounted, Run, fsage, root};
+use cli_support::{FSAGE, Mounted, Run, copy_programs, fsage, root};
 
 /// A tree with one file in one piece and one in many.
 fn fragment(mounted: &Mounted) {
@@ -133,10 +133,7 @@ fn without_root_own_files_are_scanned_and_the_rest_is_said() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let programs = folder.path().join("bin");
     std::fs::create_dir(&programs).unwrap();
-    for name in ["fsage", "fsage-agent"] {
-        let from = std::path::Path::new(FSAGE).with_file_name(name);
-        std::fs::copy(from, programs.join(name)).unwrap();
-    }
+    copy_programs(&programs);
     for path in [folder.path(), mounted.path().parent().unwrap()] {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(path, open).unwrap();

@@ -6,10 +6,10 @@ mod cli_support;
 mod image_rig;
 
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use cli_support::{FSAGE, Run, root};
+use cli_support::{FSAGE, Run, copy_programs, root};
 use image_rig::Rig;
 
 /// Nobody in particular.
@@ -24,9 +24,7 @@ impl User {
     fn new(rig: &Rig) -> Self {
         let user = Self { folder: tempfile::tempdir_in("/var/tmp").unwrap() };
         std::fs::set_permissions(user.folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        for program in ["fsage", "fsage-agent"] {
-            std::fs::copy(Path::new(FSAGE).with_file_name(program), user.path(program)).unwrap();
-        }
+        copy_programs(user.folder.path());
         for name in ["home", "tmp"] {
             std::fs::create_dir(user.path(name)).unwrap();
             chown(user.path(name), Some(USER), Some(USER)).unwrap();

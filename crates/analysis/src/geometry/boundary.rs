@@ -17,7 +17,7 @@
 //!
 //! A boundary is where reading costs more, no more than that. The largest one is called an erase block only if the card's
 //! own word, the preferred erase size, is the same. Known limits: sizes that are no powers of two are not found; a drive
-//! that maps single pages, or whose cells were never written, shows nothing.
+//! whose cells were never written shows nothing, nor does one that maps single pages and was written at random.
 
 use fsage_model::geometry::LEAST_TRIPLES;
 use fsage_model::quantity::as_f64;

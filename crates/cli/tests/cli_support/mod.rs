@@ -6,6 +6,7 @@
 #[path = "../../../sys/tests/support/skip.rs"]
 mod skip;
 
+use std::path::Path;
 use std::process::Command;
 
 #[allow(unused_imports, reason = "every test file uses its own part")]
@@ -13,6 +14,13 @@ pub use skip::skip;
 
 /// The program under test.
 pub const FSAGE: &str = env!("CARGO_BIN_EXE_fsage");
+
+/// Copies fsage and its agent into a folder, in a process of its own: a file that is open for writing here would be inherited by
+/// processes that other tests start, and could not be executed until these have begun their programs.
+pub fn copy_programs(folder: &Path) {
+    let programs = ["fsage", "fsage-agent"].map(|name| Path::new(FSAGE).with_file_name(name));
+    assert!(Command::new("cp").args(programs).arg(folder).status().unwrap().success());
+}
 
 /// How a run of the program ended.
 #[derive(Debug, Clone)]
