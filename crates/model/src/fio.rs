@@ -394,12 +394,9 @@ impl FioResult {
     /// Requests in flight at its ends ÷ what it counted, in bytes, where its rate is that of all of its time.
     #[must_use]
     pub fn share_at_ends(&self) -> Option<f64> {
-        let is_windowed = match self.end {
-            FioEnd::Steady => steady_window(&self.samples).is_some(),
-            FioEnd::Time => self.full_window().is_some(),
-        };
         let in_flight = self.point.bs.0.saturating_mul(u64::from(self.point.depth()));
-        (!is_windowed && self.planned_ns > 0).then(|| share(in_flight, self.read.bytes + self.write.bytes))
+        (self.window().is_none() && self.planned_ns > 0)
+            .then(|| share(in_flight, self.read.bytes + self.write.bytes))
     }
 }
 
@@ -463,16 +460,20 @@ impl<P> FioResult<P> {
     }
 
     fn rate(&self, all: u64, of: fn(&FioSample) -> u64) -> f64 {
-        let window = match self.end {
-            FioEnd::Steady => steady_window(&self.samples),
-            FioEnd::Time => self.full_window(),
-        };
-        match window {
+        match self.window() {
             Some(window) => {
                 let sum: u64 = window.iter().map(of).sum();
                 share(sum, window.iter().map(|sample| sample.interval_ms).sum()) * 1e3
             }
             None => share(all, self.runtime_ns) * 1e9,
+        }
+    }
+
+    /// The reports that its rate is taken from: the steady ones, or those without its ends.
+    fn window(&self) -> Option<&[FioSample]> {
+        match self.end {
+            FioEnd::Steady => steady_window(&self.samples),
+            FioEnd::Time => self.full_window(),
         }
     }
 

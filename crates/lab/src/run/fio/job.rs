@@ -110,11 +110,12 @@ impl Place {
 
     /// What the stream of one file does.
     fn stream(&self, point: &FioPoint, file: u32) -> FioPoint {
-        let one_way = self.writers.filter(|_| point.rw == FioPattern::ReadWrite).map(|writers| {
-            if file < self.files.saturating_sub(writers) { FioPattern::Read } else { FioPattern::Write }
-        });
-        let point = point.clone();
-        one_way.map_or(point.clone(), |rw| FioPoint { rw, rwmixread: None, ..point })
+        let Some(writers) = self.writers.filter(|_| point.rw == FioPattern::ReadWrite) else {
+            return point.clone();
+        };
+        let is_read = file < self.files.saturating_sub(writers);
+        let rw = if is_read { FioPattern::Read } else { FioPattern::Write };
+        FioPoint { rw, rwmixread: None, ..point.clone() }
     }
 
     fn job(&self, name: &str, own: Vec<String>, point: &FioPoint, times: Times, seed: u64) -> Vec<String> {
