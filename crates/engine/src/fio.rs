@@ -74,7 +74,8 @@ pub fn run(
         tool::run(children, &[argv[0].clone(), "--version".to_owned()], Some(STARTS))?;
     }
     let procs = group.as_ref().map(Group::procs).transpose()?;
-    let mut follower = Follower { round_ms: order.round_ms, has_ramp, ..Follower::default() };
+    let block_bytes = block_bytes(&order.argv);
+    let mut follower = Follower { round_ms: order.round_ms, has_ramp, block_bytes, ..Follower::default() };
     let mut watch = |bytes: &[u8]| {
         let known = follower.samples.len();
         follower.add(bytes);
@@ -132,6 +133,17 @@ fn claim(device: &Path) -> Result<Option<File>, HostError> {
     }
 }
 
+/// Bytes of an operation, where all jobs have one block size in bytes.
+fn block_bytes(argv: &[String]) -> Option<u64> {
+    const OTHERS: [&str; 4] = ["--bsrange", "--bssplit", "--blocksize", "--bs_unaligned"];
+    let sizes: Vec<&str> = argv.iter().filter_map(|word| word.strip_prefix("--bs=")).collect();
+    let jobs = argv.iter().filter(|word| word.starts_with("--name=")).count();
+    let has_other = argv.iter().any(|word| OTHERS.iter().any(|other| word.starts_with(other)));
+    let first = *sizes.first()?;
+    let is_one = sizes.len() == jobs && !has_other && sizes.iter().all(|size| *size == first);
+    first.parse().ok().filter(|bytes| is_one && *bytes > 0)
+}
+
 /// What one of fio's documents says of the run so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Total {
@@ -177,6 +189,8 @@ struct Latency {
 #[derive(Debug, Default)]
 struct Follower {
     round_ms: u64,
+    /// Bytes of an operation, where all have as many.
+    block_bytes: Option<u64>,
     /// Whether the job has a ramp, of which fio's documents tell as of any other time, but for the latencies.
     has_ramp: bool,
     /// The line that is not over, then those of the document that is not.
@@ -246,8 +260,9 @@ impl Follower {
         }
         self.last = String::from_utf8_lossy(document).into_owned();
         if total.timed > 0 {
-            // What is only begun is not done: bytes are those of complete operations.
-            total.operations = total.timed;
+            // What is only begun is not done. fio reads time and bytes of complete operations together; the numbers of operations it
+            // reads later, once every thread has answered, which one that waits for its requests does not at once.
+            total.operations = self.block_bytes.map_or(total.timed, |block_bytes| total.bytes / block_bytes);
         }
         // The ramp is over, and counting begins again.
         let is_reset = total.operations < self.total.operations
@@ -367,6 +382,35 @@ mod tests {
         assert!(follower.may_end(Some(bytes + 1)));
         follower.add(document(7 * 250, 900).as_bytes());
         assert!(!follower.may_end(Some(bytes)), "the rate rose");
+    }
+
+    /// With large blocks and many threads the counts of operations come a second later than the bytes.
+    #[test]
+    fn operations_are_those_of_the_bytes_where_all_have_one_size() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (argv, expected) in [
+            ("fio --name=a --bs=4096 --name=b --bs=4096", Some(4096)),
+            ("fio --name=a --bs=4096 --name=b --bs=8192", None),
+            ("fio --name=a --bs=4096 --name=b", None),
+            ("fio --name=a --bs=4096 --bsrange=4k-8k", None),
+            ("fio --name=a --bs=4k", None),
+            ("fio --name=a", None),
+        ] {
+            assert_eq!(block_bytes(&words(argv)), expected, "{argv}");
+        }
+        let report = |at_ms: u64, begun: u64, bytes: u64, timed: u64| {
+            format!(
+                "{{\n  \"jobs\" : [\n    {{ \"write\" : {{ \"runtime\" : {at_ms}, \"total_ios\" : {begun}, \"io_bytes\" : {bytes}, \
+                 \"clat_ns\" : {{ \"N\" : {timed} }} }} }}\n  ]\n}}\n"
+            )
+        };
+        let large = 4 << 20;
+        let mut follower = Follower { block_bytes: Some(large), ..follower() };
+        for (at_ms, begun, blocks, timed) in [(1522, 78, 15, 46), (1772, 90, 22, 58)] {
+            follower.add(report(at_ms, begun, blocks * large, timed).as_bytes());
+        }
+        let found: Vec<u64> = follower.samples.iter().map(|one| one.operations).collect();
+        assert_eq!(found, [15, 7]);
     }
 
     #[test]

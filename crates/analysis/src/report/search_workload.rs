@@ -47,6 +47,8 @@ fn merit(workload: &Workload, measured: &dyn Fn(&str) -> Option<Measured>) -> Op
                 reads.push(kb_per_s * f64::from(percent) / 100.0);
                 writes.push(kb_per_s * f64::from(100 - percent.min(100)) / 100.0);
             }
+            // Some files are read and others written: which part of the rate is which is not known.
+            None if point.rw.is_mixed() => return None,
             None => reads.push(kb_per_s),
         }
     }

@@ -3,6 +3,7 @@
 //! A warning of a measure or a point of fio concerns its numbers; one of a load or a stage concerns everything that is
 //! no measure's. What of these it invalidates is the warning's own ([`WarningKind::invalidates`]).
 
+use fsage_model::fio::FioPoint;
 use fsage_model::measure::registry;
 use fsage_model::metric;
 use fsage_model::record::StageRecord;
@@ -94,7 +95,7 @@ impl Doubt {
         let named = |name: &str| !parts.contains(&LATENCY) && parts.contains(&name);
         let invalidates = self.kind.invalidates();
         let concerns = match &self.measure {
-            Some(measure) => named(measure),
+            Some(measure) => named(measure) || is_ratio_to(measure, trial, metric),
             None => {
                 matches!(invalidates, Invalidates::Everything | Invalidates::Fullness)
                     || !registry().iter().any(|line| named(line.name))
@@ -102,6 +103,22 @@ impl Doubt {
         };
         concerns && is_of(invalidates, trial, metric)
     }
+}
+
+/// Whether a number of a point is its ratio to the point with this name.
+fn is_ratio_to(other: &str, trial: &Evidence, name: &str) -> bool {
+    let Some((stage, point, number)) = metric::point_parts(name) else { return false };
+    let base = match number {
+        metric::OVER_DEPTH_1 => FioPoint { iodepth: 1, ..point },
+        metric::OVER_FILES_1 => FioPoint { files: 1, ..point },
+        metric::OVER_LARGEST_BLOCK => {
+            let points = trial.metrics.keys().filter_map(|name| metric::point_parts(name));
+            let blocks = points.filter(|(own, ..)| *own == stage).map(|(_, one, _)| one.bs);
+            FioPoint { bs: blocks.max().unwrap_or(point.bs), ..point }
+        }
+        _ => return false,
+    };
+    base.to_string() == other
 }
 
 /// Whether a metric is of what is invalidated.
@@ -190,6 +207,40 @@ mod tests {
         let fine = Evidence { doubts: Vec::new(), ..two.clone() };
         let said = invalidated(&[&fine, &two], "latency.create.mean_ns").unwrap();
         assert_eq!(said, "`cpu-bound` invalidates `latency.create.mean_ns` in 1 of 2 trials");
+    }
+
+    #[test]
+    fn a_warning_of_a_point_is_one_of_what_is_divided_by_it() {
+        let doubt = |point: &str| Doubt { kind: WarningKind::ShortPoint, measure: Some(point.to_owned()) };
+        let unfit = |point: &str| {
+            let mut trial = Evidence { doubts: vec![doubt(point)], ..Evidence::default() };
+            for (name, unit) in [
+                ("read-4k-libaio-d8-j1-f1.iops", "1/s"),
+                ("read-4k-libaio-d8-j1-f1.over_depth_1", "ratio"),
+                ("read-4k-libaio-d1-j1-f1.iops", "1/s"),
+                ("read-4k-libaio-d1-j1-f1.over_largest_block", "ratio"),
+                ("read-4m-libaio-d1-j1-f1.iops", "1/s"),
+                ("later.read-4k-libaio-d1-j1-f9.over_files_1", "ratio"),
+            ] {
+                trial.metrics.insert(name.to_owned(), Series { unit: unit.to_owned(), ..Series::default() });
+            }
+            let all = trial.metrics.keys();
+            all.filter(|name| invalidated(&[&trial], name).is_some()).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(unfit("read-4k-libaio-d8-j1-f1").len(), 2);
+        assert_eq!(
+            unfit("read-4k-libaio-d1-j1-f1"),
+            [
+                "later.read-4k-libaio-d1-j1-f9.over_files_1",
+                "read-4k-libaio-d1-j1-f1.iops",
+                "read-4k-libaio-d1-j1-f1.over_largest_block",
+                "read-4k-libaio-d8-j1-f1.over_depth_1"
+            ]
+        );
+        assert_eq!(
+            unfit("read-4m-libaio-d1-j1-f1"),
+            ["read-4k-libaio-d1-j1-f1.over_largest_block", "read-4m-libaio-d1-j1-f1.iops"]
+        );
     }
 
     #[test]

@@ -103,8 +103,8 @@ pub(super) struct FitReport {
     pub seed: u64,
     /// Bytes that were read.
     pub read_bytes: u64,
-    /// Bytes that were written.
-    pub written_bytes: u64,
+    /// Bytes that were written; null where writes failed: some may have been.
+    pub written_bytes: Option<u64>,
     /// Whether the model has what writes showed.
     pub is_of_writes: bool,
     /// The fitted model.
@@ -179,7 +179,7 @@ pub(super) fn run(args: &FitArgs, terminal: &Terminal) -> Result<u8, Problem> {
         preset: preset.preset().name,
         seed: args.seed,
         read_bytes,
-        written_bytes: written.bytes,
+        written_bytes: failed.is_none().then_some(written.bytes),
         is_of_writes: written.is_used,
         fit,
         held_out,

@@ -175,8 +175,9 @@ pub(super) fn words(report: &FitReport, terminal: &Terminal) -> String {
     }
     let read = bytes(fsage_model::quantity::as_f64(report.read_bytes));
     let written = match report.written_bytes {
-        0 => "nothing".to_owned(),
-        written => bytes(fsage_model::quantity::as_f64(written)),
+        Some(0) => "nothing".to_owned(),
+        Some(written) => bytes(fsage_model::quantity::as_f64(written)),
+        None => "an unknown amount".to_owned(),
     };
     let _ = writeln!(words, "{read} read, {written} written to the device\n{}", report.output.display());
     words

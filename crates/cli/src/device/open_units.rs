@@ -23,8 +23,8 @@ pub(super) struct OpenReport {
     unit_bytes: Option<u64>,
     /// Bytes of a block; null without a test.
     block_bytes: Option<u32>,
-    /// Bytes that were written.
-    written_bytes: u64,
+    /// Bytes that were written; null without an answer: some may have been.
+    written_bytes: Option<u64>,
     /// The answers; null without a test.
     pub answers: Option<OpenUnits>,
     /// Why there was no test; null where there was one.
@@ -42,7 +42,7 @@ impl OpenReport {
         Self {
             unit_bytes: None,
             block_bytes: None,
-            written_bytes: 0,
+            written_bytes: None,
             answers: None,
             no_test: Some(problem.line()),
             hint: problem.hint.clone(),
@@ -85,7 +85,7 @@ fn measured(
         Ok(OpenReport {
             unit_bytes,
             block_bytes,
-            written_bytes: writer.written_bytes,
+            written_bytes: Some(writer.written_bytes),
             answers: Some(found),
             no_test: None,
             hint: None,
@@ -136,7 +136,8 @@ pub(super) fn words(report: &OpenReport) -> String {
         let _ = writeln!(words, "  {order}: {}", in_words(limit, unit));
     }
     let block = report.block_bytes.unwrap_or(0).into();
-    let _ = writeln!(words, "  {} written in blocks of {}", Bytes(report.written_bytes), Bytes(block));
+    let written = Bytes(report.written_bytes.unwrap_or(0));
+    let _ = writeln!(words, "  {written} written in blocks of {}", Bytes(block));
     words
 }
 

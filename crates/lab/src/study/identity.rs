@@ -16,8 +16,9 @@ const SEQUENCES_VERSION: u32 = 2;
 
 /// The same of the stage `fio`. 2: a random seed for each point, latencies from the submission on;
 /// 3: modelled drives have written out what is in their cache before a point; 4: at points that use the page cache, fio
-/// keeps what is in it when it begins its files again; 5: rates are those of complete operations, without the ends of a point.
-const FIO_VERSION: u32 = 5;
+/// keeps what is in it when it begins its files again; 5: rates are those of complete operations, without the ends of a point; 6: random
+/// offsets are those of the point's seed, operations are counted by bytes, and with `writers` a point has no share of reads.
+const FIO_VERSION: u32 = 6;
 
 /// The same of volumes on modelled hard disks, of which the first version has none. 2: one head, also for requests
 /// in sequence that wait together; 3: a buffer that was filled in a pause, a queue that knows where the head is.

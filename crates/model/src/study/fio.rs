@@ -71,7 +71,7 @@ pub struct FioStage {
     #[serde(default = "one")]
     pub files: OneOrMany<u32>,
     /// Of a mixed sequential pattern (`rw`): number of files that are only written while the others are only read, as a
-    /// build does; fewer than `files`. Absent: every file is read and written.
+    /// build does; fewer than `files`. `rwmixread` does not apply then. Absent: every file is read and written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writers: Option<u32>,
     /// Total size of all files, whatever their number; absent: set by `fill`.
@@ -182,7 +182,7 @@ impl FioStage {
         let mut found = Vec::new();
         for &rw in &self.rw {
             for &rwmixread in &self.rwmixread {
-                let rwmixread = rw.is_mixed().then_some(rwmixread);
+                let rwmixread = (rw.is_mixed() && self.writers.is_none()).then_some(rwmixread);
                 for &ioengine in &self.ioengine {
                     for &direct in &self.direct {
                         let load = FioPoint {

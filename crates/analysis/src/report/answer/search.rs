@@ -354,6 +354,7 @@ impl Tuned {
                 "; what this file system keeps in a power cut is not known: test it with `fsage crash`"
                     .to_owned()
             }
+            (lossy, Some(false)) => format!("; with or without {} {UNSAFE}", lossy.join(" or ")),
             (lossy, _) => format!("; with {} {UNSAFE}", lossy.join(" or ")),
         }
     }

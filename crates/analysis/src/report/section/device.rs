@@ -49,7 +49,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                 (choice("show", "show", &options(shown)))
                 (choice("over", "over", &options(&over)))
             },
-            note: "The rate of a point that reached steady state is that of the steady window, of others that of the whole time after the ramp.",
+            note: "The rate of a point that reached steady state is that of the steady window; of others that of fio's reports from the second on until its jobs \
+                   stop asking, or, without enough of these, of the whole time after the ramp.",
         }))
         (figure(&Figure {
             id: "device-latency-chart",

@@ -68,6 +68,12 @@ fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
     let value = |name: &str| estimate(name).map(|found| found.value);
     let (cycles, lifetime) = (estimate(metric::WEAR_CYCLES), estimate(metric::LIFETIME_YEARS));
     let repeats = counted(one.trials.len(), "trial");
+    // Not every trial collects enough garbage to know them.
+    let all = estimate(metric::WRITTEN_PER_DAY).map_or(0, |found| found.units);
+    let known = |found: &Estimate| match found.units {
+        some if some < all => format!("{} ({})", interval(found), counted(some, "trial")),
+        _ => interval(found),
+    };
     let spread = value(metric::ERASES_MAX).zip(value(metric::ERASES_MEAN).filter(|mean| *mean > 0.0));
     Row {
         cells: vec![
@@ -78,9 +84,9 @@ fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
             Cell::maybe(value(metric::WRITTEN_PER_DAY), bytes),
             Cell::maybe(value(metric::DRIVE_AMPLIFICATION), significant),
             Cell::maybe(cycles.as_ref().map(|found| found.value), significant),
-            Cell::text(cycles.as_ref().map_or_else(String::new, interval)),
+            Cell::text(cycles.as_ref().map_or_else(String::new, known)),
             Cell::maybe(lifetime.as_ref().map(|found| found.value), significant),
-            Cell::text(lifetime.as_ref().map_or_else(String::new, interval)),
+            Cell::text(lifetime.as_ref().map_or_else(String::new, known)),
             Cell::maybe(spread.map(|(most, mean)| most / mean), significant),
             Cell::maybe(value(metric::OPERATION_NS), |ns| in_unit(ns, "ns")),
         ],

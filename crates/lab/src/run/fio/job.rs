@@ -191,6 +191,8 @@ fn common(seed: u64) -> Vec<String> {
     vec![
         "--fallocate=none".to_owned(),
         format!("--randseed={seed}"),
+        // Otherwise offsets are those of another seed, which is always the same: a point would read in the order in which another wrote.
+        "--randrepeat=0".to_owned(),
         "--group_reporting=1".to_owned(),
         // Processes leave fio's process group and would continue working when it is killed.
         "--thread=1".to_owned(),
@@ -226,6 +228,38 @@ mod tests {
 
     fn values<'a>(words: &'a [String], key: &str) -> Vec<&'a str> {
         words.iter().filter_map(|word| word.strip_prefix(&format!("--{key}="))).collect()
+    }
+
+    /// What fio itself reads, not what it is called with.
+    #[test]
+    fn random_offsets_are_those_of_the_seed() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = Place { files: 1, ..place(FioTarget::Folder(folder.path().display().to_string())) };
+        std::fs::write(folder.path().join("fsage.0"), vec![0; 1 << 20]).unwrap();
+        let load = FioPoint {
+            ioengine: FioEngine::Sync,
+            iodepth: 1,
+            numjobs: 1,
+            files: 1,
+            direct: false,
+            ..point(FioPattern::RandRead)
+        };
+        let offsets = |seed: u64| -> Vec<String> {
+            let log = folder.path().join("offsets");
+            let _ = std::fs::remove_file(&log);
+            let mut words = own.words(&load, Times { runtime_ms: 100, ramp_ms: 0 }, seed);
+            words.push(format!("--write_iolog={}", log.display()));
+            let run = std::process::Command::new(&words[0]).args(&words[1..]).output().unwrap();
+            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+            let text = std::fs::read_to_string(&log).unwrap();
+            let lines = text.lines().filter(|line| line.contains(" read "));
+            let offset = |line: &str| line.split(' ').rev().nth(1).unwrap().to_owned();
+            lines.take(32).map(offset).collect()
+        };
+        let (one, again, other) = (offsets(7), offsets(7), offsets(8));
+        assert_eq!((one.len(), &one), (32, &again));
+        let same = one.iter().zip(&other).filter(|(one, other)| one == other).count();
+        assert!(same < 8, "{one:?} {other:?}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ const MOST_AT_ENDS: f64 = 0.05;
 pub(super) fn short(result: &FioResult) -> Option<Warning> {
     let share = result.share_at_ends().filter(|share| *share > MOST_AT_ENDS)?;
     let message = format!(
-        "{}: requests in flight at its ends are {:.0} % of what it counted: give it more `runtime`",
+        "{}: requests in flight at its ends are {:.0} % of what it counted: give it more `runtime`, or a shorter `round`",
         result.point,
         share * 100.0
     );

@@ -72,7 +72,9 @@ impl Run<'_> {
         let run = self.fio(&name, argv, self.limits(limit), context)?;
         let now = context.session.call(call::HostActivity)?;
         let (host_cpu, dropped) = (watch.host_cpu(&now), dropped(&name, before, now));
-        let mut result = FioResult { host_cpu, ..self.result(name, run, (settled, watch), context)? };
+        let planned_ns = seconds(self.stage).saturating_mul(1_000_000_000);
+        let result = self.result(name, run, (settled, watch), context)?;
+        let mut result = FioResult { host_cpu, planned_ns, ..result };
         if let Some(warning) = dropped {
             context.warn(warning.clone());
             result.warnings.push(warning);
@@ -86,11 +88,20 @@ fn read(stage: &FioStage) -> Result<Job, JobError> {
     Job::of(&FioSpec { job, text: stage.text.clone(), ..FioSpec::default() })
 }
 
+/// How long the job runs: whole seconds, at least one.
+fn seconds(stage: &FioStage) -> u64 {
+    to_u64(stage.runtime.ceil()).max(1)
+}
+
 /// fio's words, ours last in each section of the job.
 fn argv(stage: &FioStage, job: &Job, (folder, bytes): (&str, u64), seed: u64) -> Vec<String> {
-    let length = Length::Seconds(to_u64(stage.runtime.ceil()).max(1));
+    let length = Length::Seconds(seconds(stage));
     let mut argv = vec!["fio".to_owned(), "--output-format=json+".to_owned()];
-    argv.extend(job.words(folder, bytes, length, seed));
+    for word in job.words(folder, bytes, length, seed) {
+        // Before the job's own keys, so that it can say otherwise: offsets are those of the trial's seed.
+        let own = word.starts_with("--name=").then(|| "--randrepeat=0".to_owned());
+        argv.extend(std::iter::once(word).chain(own));
+    }
     argv
 }
 
@@ -120,6 +131,7 @@ mod tests {
         let of = |key: &str| words.iter().filter(|word| word.starts_with(key)).copied().collect::<Vec<_>>();
         assert_eq!(of("--directory="), ["--directory=/m/fio/fsage-measure"; 2]);
         assert_eq!(of("--runtime="), ["--runtime=999", "--runtime=3", "--runtime=3"], "ours stands last");
+        assert_eq!(of("--randrepeat="), ["--randrepeat=0"; 2]);
         assert!(of("--size=8388608").len() == 1 && of("--output-format=json+").len() == 1, "{words:?}");
     }
 
