@@ -83,6 +83,10 @@ pub const BANDWIDTH: &str = "bandwidth";
 pub const CPU_NS: &str = "cpu_ns";
 /// CPU time of the whole host per operation.
 pub const HOST_CPU_NS: &str = "host_cpu_ns";
+/// Mean number of requests in flight at the block device of a point while it had any.
+pub const IN_FLIGHT: &str = "in_flight";
+/// Bytes of a modelled drive with delayed replies per second of its own clock, which passes only while it serves requests.
+pub const DRIVE_BANDWIDTH: &str = "drive_bandwidth";
 /// Most page cache that a point with limited memory had, in bytes.
 pub const CACHE_BYTES: &str = "cache_bytes";
 /// Bytes of all files of a point with limited memory ÷ what the limit leaves for the page cache: the limit less the memory of the

@@ -55,7 +55,7 @@ pub enum TrialStatus {
 /// | `AFTER_over_BEFORE.MEASURE` | main metric of a measure after a remedy ÷ before it, if both did the same work |
 /// | `VOLUME.write`, `VOLUME.MEASURE`, `VOLUME.use_share`, `VOLUME.layout.*`, `VOLUME.free.*` | of each volume of a `lockstep` stage; samples of the second half of its rounds |
 /// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
-/// | `POINT.iops`, `.bandwidth`, `.mean_ns`, `.cpu_ns`, `.host_cpu_ns`, `.context_switches`, `.read_p99_ns`, … | a point of a `fio` stage, named after its parameters (docs/device.md) |
+/// | `POINT.iops`, `.bandwidth`, `.mean_ns`, `.cpu_ns`, `.host_cpu_ns`, `.in_flight`, `.context_switches`, `.read_p99_ns`, … | a point of a `fio` stage, named after its parameters (docs/device.md) |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
 /// | `MEASURE.queue_depth` | mean number of requests at the device during the measure |
 /// | `MEASURE.extra_factor`, `MEASURE.extra_requests` | of a control with added requests: factor by which they lengthened the measure, and their number |

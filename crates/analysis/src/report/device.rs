@@ -46,6 +46,10 @@ pub struct Measured {
     pub host_cpu_ns: Option<f64>,
     /// Operations per second over those of the bare device; nothing for that itself, and without one.
     pub share: Option<Estimate>,
+    /// Mean number of requests in flight at the device.
+    pub in_flight: Option<f64>,
+    /// Of a modelled drive: bytes per second of its own clock over those of the bare device.
+    pub drive_share: Option<Estimate>,
     /// Trials in which it ended steady, and all.
     pub steady: (usize, usize),
     /// What makes its numbers doubtful in any of them.
@@ -140,9 +144,10 @@ fn one(
     };
     let percentile = |name: &str| ["read", "write"].iter().find_map(|way| of_all(&format!("{way}_{name}")));
     let sides = |kind: &str| [(factor::FILE_SYSTEM.to_owned(), kind.into())].into();
-    let share = (name != BARE.name)
-        .then(|| ratio(&pairs(context, &sides(name), &sides(BARE.name)), &of(metric::IOPS), view.confidence))
-        .flatten();
+    let share_of = |number: &str| {
+        let pairs = (name != BARE.name).then(|| pairs(context, &sides(name), &sides(BARE.name)))?;
+        ratio(&pairs, &of(number), view.confidence)
+    };
     let ends = here.iter().flat_map(|&index| &view.trials[index].points);
     let same = |other: &&Point| other.prefix == prefix && other.point == *point;
     let ends: Vec<&Point> = ends.filter(same).collect();
@@ -158,7 +163,9 @@ fn one(
         p999_ns: percentile(metric::P999_NS),
         cpu_ns: value(metric::CPU_NS),
         host_cpu_ns: value(metric::HOST_CPU_NS),
-        share,
+        share: share_of(metric::IOPS),
+        in_flight: value(metric::IN_FLIGHT),
+        drive_share: share_of(metric::DRIVE_BANDWIDTH),
         steady: (ends.iter().filter(|end| end.steady).count(), ends.len()),
         warnings: ends.iter().flat_map(|end| &end.warnings).cloned().collect(),
     })

@@ -63,7 +63,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         }))
         @if let Some(chart) = percentiles(content.percentiles) { (chart) }
         @if let Some(fits) = scaling::fits(content) { (fits) }
-        (table("device-table", "fio points", &columns(), &rows(content, &found)))
+        (table("device-table", "fio points", &columns(has_clock(&found)), &rows(content, &found)))
     })
 }
 
@@ -94,14 +94,21 @@ fn percentiles(found: &Percentiles) -> Option<Markup> {
     })
 }
 
-fn columns() -> Vec<Column> {
-    vec![
+/// Whether any point has a share by the drive's own clock.
+fn has_clock(found: &[Measured]) -> bool {
+    found.iter().any(|one| one.drive_share.is_some())
+}
+
+fn columns(has_clock: bool) -> Vec<Column> {
+    let by_clock = has_clock.then(|| Column::number("share by the drive's own clock", ""));
+    let all = vec![
         Column::text("point"),
         Column::text("file system"),
         Column::text("trials"),
         Column::number("operations per second", "1/s"),
         Column::number("share of the bare device", ""),
         Column::text("interval"),
+        Column::number("requests in flight at the device", ""),
         Column::number("mean latency", "ns"),
         Column::number("median", "ns"),
         Column::number("99th percentile", "ns"),
@@ -110,27 +117,37 @@ fn columns() -> Vec<Column> {
         Column::number("CPU time of the host per operation", "ns"),
         Column::text("reached steady state"),
         Column::text("warnings"),
-    ]
+    ];
+    all.into_iter().chain(by_clock).collect()
 }
 
 fn rows(content: &Content<'_>, found: &[Measured]) -> Vec<Row> {
-    found.iter().map(|one| row(content, one)).collect()
+    let has_clock = has_clock(found);
+    found.iter().map(|one| row(content, one, has_clock)).collect()
 }
 
-fn row(content: &Content<'_>, one: &Measured) -> Row {
+fn row(content: &Content<'_>, one: &Measured, has_clock: bool) -> Row {
     let file_system = content.view.file_systems.get(one.file_system).cloned().unwrap_or_default();
     let name = one.point.to_string();
     let repeats = if one.iops.n == 1 { "1 trial".to_owned() } else { format!("{} repeats", one.iops.n) };
     let trials = if one.context.is_empty() { repeats } else { format!("{}, {repeats}", one.context) };
     let time = |value: Option<f64>| Cell::maybe(value, |ns| in_unit(ns, "ns"));
+    let by_clock = has_clock.then(|| {
+        let text = |share: &Estimate| format!("{} ({})", percent(share.value), interval(share));
+        match &one.drive_share {
+            Some(share) => Cell::number(text(share), share.value),
+            None => Cell::none(),
+        }
+    });
     Row {
-        cells: vec![
+        cells: [
             Cell::text(name.clone()),
             Cell::text(file_system),
             Cell::text(trials).class("label"),
             Cell::number(significant(one.iops.value), one.iops.value),
             Cell::maybe(one.share.as_ref().map(|share| share.value), percent),
             Cell::text(one.share.as_ref().map_or_else(String::new, interval)),
+            Cell::maybe(one.in_flight, significant),
             time(one.mean_ns),
             time(one.p50_ns),
             time(one.p99_ns),
@@ -139,7 +156,10 @@ fn row(content: &Content<'_>, one: &Measured) -> Row {
             time(one.host_cpu_ns),
             Cell::text(format!("{} of {}", one.steady.0, one.steady.1)),
             Cell::text(one.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
-        ],
+        ]
+        .into_iter()
+        .chain(by_clock)
+        .collect(),
         group: one.point.load(),
         class: "",
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use fsage_model::disk::{DiskTime, DiskUse};
 use fsage_model::fio::{FioLatency, FioPoint, FioRecord, FioResult};
 use fsage_model::measure::Work;
 use fsage_model::metric;
@@ -20,6 +21,7 @@ pub(super) fn push(list: &mut List<'_>, fio: &FioRecord) {
             let ratio = share(used.file_bytes, cache.max(1));
             list.one(&metric::of_point(&result.point, metric::FILES_OVER_CACHE), "ratio", ratio, None);
         }
+        at_device(list, result);
         // The device was counted during the ramp too.
         let is_whole = result.point.is_buffered() && result.ramp_ns == 0;
         if let Some(device) = result.device.filter(|_| is_whole) {
@@ -39,6 +41,18 @@ pub(super) fn push(list: &mut List<'_>, fio: &FioRecord) {
         point(list, job);
     }
     list.work = None;
+}
+
+/// What the device and its model counted from the start of the ramp on.
+fn at_device(list: &mut List<'_>, result: &FioResult) {
+    let Some(device) = result.device.filter(|device| device.busy_ms > 0) else { return };
+    let mean = share(device.queued_ms, device.busy_ms);
+    list.one(&metric::of_point(&result.point, metric::IN_FLIGHT), "count", mean, None);
+    let clock = |used: &&DiskUse| used.time == DiskTime::Real && used.elapsed_ns > 0;
+    if let Some(used) = result.disk.as_ref().filter(clock) {
+        let rate = share(device.read_bytes.saturating_add(device.written_bytes), used.elapsed_ns) * 1e9;
+        list.one(&metric::of_point(&result.point, metric::DRIVE_BANDWIDTH), "bytes/model s", rate, BETTER);
+    }
 }
 
 /// What a point gains by its depth, its files and its block: the points that differ from it in that alone.
@@ -89,7 +103,7 @@ fn point<P: Display>(list: &mut List<'_>, result: &FioResult<P>) {
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::fio::{FioEngine, FioPattern};
+    use fsage_model::fio::{DeviceCounts, FioEngine, FioPattern};
     use fsage_model::record::StageRecord;
     use fsage_model::size::Bytes;
 
@@ -132,6 +146,31 @@ mod tests {
         let has = |name: &str| metrics.iter().any(|metric| metric.name == name);
         assert!(has("job-own.read_p99_ns") && has("job-own.read_max_ns"));
         assert!(!has("job-own.read_p999_ns"), "it would be the largest of 100");
+    }
+
+    #[test]
+    fn a_modelled_drive_has_a_rate_by_its_own_clock() {
+        let device = DeviceCounts {
+            read_bytes: 3 << 20,
+            written_bytes: 1 << 20,
+            busy_ms: 400,
+            queued_ms: 6_000,
+            ..DeviceCounts::default()
+        };
+        let used = |time| DiskUse { time, elapsed_ns: 250_000_000, ..DiskUse::default() };
+        let numbers = |disk: Option<DiskUse>| {
+            let one = FioResult { device: Some(device), disk, ..result(4096, 32, 100) };
+            let record = FioRecord { name: "fio".into(), results: vec![one], ..FioRecord::default() };
+            let found = super::super::all(&[StageRecord::Fio(Box::new(record))]);
+            let of = |number: &str| {
+                let name = format!("randread-4k-libaio-d32-j1-f1.{number}");
+                found.iter().find(|metric| metric.name == name).map(|metric| metric.samples[0])
+            };
+            (of(metric::IN_FLIGHT), of(metric::DRIVE_BANDWIDTH))
+        };
+        assert_eq!(numbers(Some(used(DiskTime::Real))), (Some(15.0), Some(16_777_216.0)));
+        assert_eq!(numbers(Some(used(DiskTime::Model))), (Some(15.0), None));
+        assert_eq!(numbers(None), (Some(15.0), None));
     }
 
     #[test]
