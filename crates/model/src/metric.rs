@@ -7,6 +7,7 @@ use std::fmt::Display;
 use crate::crash::{DamageKind, KnownFinding, UpdateOutcome, UpdateWay};
 use crate::fio::FioPoint;
 use crate::operation::OperationKind;
+use crate::size::Bytes;
 
 /// Operations per second of ageing.
 pub const OPERATIONS_PER_S: &str = "age.operations_per_s";
@@ -190,6 +191,17 @@ pub fn point_parts(name: &str) -> Option<(&str, FioPoint, &str)> {
     let (before, number) = name.rsplit_once('.')?;
     let point = before.rsplit('.').next()?;
     Some((before.strip_suffix(point)?, FioPoint::of_name(point)?, number))
+}
+
+/// The point that a number of `point` is a ratio to, where it is one; `largest`: the largest block of its stage.
+#[must_use]
+pub fn divisor(number: &str, point: &FioPoint, largest: impl FnOnce() -> Bytes) -> Option<FioPoint> {
+    match number {
+        OVER_DEPTH_1 => Some(FioPoint { iodepth: 1, ..point.clone() }),
+        OVER_FILES_1 => Some(FioPoint { files: 1, ..point.clone() }),
+        OVER_LARGEST_BLOCK => Some(FioPoint { bs: largest(), ..point.clone() }),
+        _ => None,
+    }
 }
 
 /// What the virtual disk did while ageing.

@@ -144,10 +144,8 @@ fn one(
     };
     let percentile = |name: &str| ["read", "write"].iter().find_map(|way| of_all(&format!("{way}_{name}")));
     let sides = |kind: &str| [(factor::FILE_SYSTEM.to_owned(), kind.into())].into();
-    let share_of = |number: &str| {
-        let pairs = (name != BARE.name).then(|| pairs(context, &sides(name), &sides(BARE.name)))?;
-        ratio(&pairs, &of(number), view.confidence)
-    };
+    let pairs = (name != BARE.name).then(|| pairs(context, &sides(name), &sides(BARE.name)));
+    let share_of = |number: &str| ratio(pairs.as_ref()?, &of(number), view.confidence);
     let ends = here.iter().flat_map(|&index| &view.trials[index].points);
     let same = |other: &&Point| other.prefix == prefix && other.point == *point;
     let ends: Vec<&Point> = ends.filter(same).collect();

@@ -3,7 +3,6 @@
 //! A warning of a measure or a point of fio concerns its numbers; one of a load or a stage concerns everything that is
 //! no measure's. What of these it invalidates is the warning's own ([`WarningKind::invalidates`]).
 
-use fsage_model::fio::FioPoint;
 use fsage_model::measure::registry;
 use fsage_model::metric;
 use fsage_model::record::StageRecord;
@@ -108,17 +107,12 @@ impl Doubt {
 /// Whether a number of a point is its ratio to the point with this name.
 fn is_ratio_to(other: &str, trial: &Evidence, name: &str) -> bool {
     let Some((stage, point, number)) = metric::point_parts(name) else { return false };
-    let base = match number {
-        metric::OVER_DEPTH_1 => FioPoint { iodepth: 1, ..point },
-        metric::OVER_FILES_1 => FioPoint { files: 1, ..point },
-        metric::OVER_LARGEST_BLOCK => {
-            let points = trial.metrics.keys().filter_map(|name| metric::point_parts(name));
-            let blocks = points.filter(|(own, ..)| *own == stage).map(|(_, one, _)| one.bs);
-            FioPoint { bs: blocks.max().unwrap_or(point.bs), ..point }
-        }
-        _ => return false,
+    let largest = || {
+        let points = trial.metrics.keys().filter_map(|name| metric::point_parts(name));
+        let blocks = points.filter(|(own, ..)| *own == stage).map(|(_, one, _)| one.bs);
+        blocks.max().unwrap_or(point.bs)
     };
-    base.to_string() == other
+    metric::divisor(number, &point, largest).is_some_and(|base| base.to_string() == other)
 }
 
 /// Whether a metric is of what is invalidated.

@@ -59,13 +59,9 @@ fn at_device(list: &mut List<'_>, result: &FioResult) {
 fn counterparts<'a>(one: &FioResult, all: &'a [FioResult]) -> Vec<(&'static str, &'a FioResult)> {
     let point = &one.point;
     let largest = all.iter().map(|other| other.point.bs).max().unwrap_or(point.bs);
-    let wanted = [
-        (metric::OVER_DEPTH_1, FioPoint { iodepth: 1, ..point.clone() }),
-        (metric::OVER_FILES_1, FioPoint { files: 1, ..point.clone() }),
-        (metric::OVER_LARGEST_BLOCK, FioPoint { bs: largest, ..point.clone() }),
-    ];
-    let other = |wanted: &FioPoint| all.iter().find(|other| other.point == *wanted && wanted != point);
-    wanted.into_iter().filter_map(|(number, wanted)| Some((number, other(&wanted)?))).collect()
+    let other = |wanted: FioPoint| all.iter().find(|other| other.point == wanted && wanted != *point);
+    let ratios = [metric::OVER_DEPTH_1, metric::OVER_FILES_1, metric::OVER_LARGEST_BLOCK].into_iter();
+    ratios.filter_map(|number| Some((number, other(metric::divisor(number, point, || largest)?)?))).collect()
 }
 
 fn point<P: Display>(list: &mut List<'_>, result: &FioResult<P>) {
