@@ -10,7 +10,7 @@ mod noise;
 use std::convert::Infallible;
 
 use fsage_analysis::geometry::open::{self, Device, OpenLimit, OpenUnits, Trial, Units, block_ns};
-use fsage_analysis::geometry::{Geometry, NoAnswer, judge, rows};
+use fsage_analysis::geometry::{Geometry, NoAnswer, TRIPLES, enough, judge, rows};
 use fsage_disk::media::{Model as _, Resolve as _};
 use fsage_disk::request::{Operation, Request};
 use fsage_engine::geometry::{empty, plan, time};
@@ -53,24 +53,29 @@ const PARTLY_MAPPED: [Known; 2] = [
 /// One test of a card whose times vary by `deviation` of themselves; `outliers` of them take three times as long.
 fn probe(medium: &str, seed: u64, deviation: f64, outliers: f64) -> Result<Geometry, NoAnswer> {
     let mut card = medium.parse::<MediumSpec>().unwrap().resolve(SIZE_BYTES).unwrap();
-    let spec = BoundarySpec::new(SIZE_BYTES, 512, None, 128, seed).unwrap();
     let mut noise = Noise(seed.wrapping_mul(77));
-    let mut alignments = empty(&spec);
     let mut now_ns = 0;
-    for reading in plan(&spec, 0, SIZE_BYTES) {
-        let before_ns = now_ns;
-        for n in 0..2 {
-            let offset = reading.offset_bytes + n * u64::from(spec.block_bytes);
-            let request = Request::new(Operation::Read, offset, u64::from(spec.block_bytes));
-            let mut done_ns = [now_ns];
-            card.serve(now_ns, &[request], &mut done_ns);
-            now_ns = done_ns[0];
+    let mut read = |triples, seed| {
+        let spec = BoundarySpec::new(SIZE_BYTES, 512, None, triples, seed).unwrap();
+        let mut alignments = empty(&spec);
+        for reading in plan(&spec, 0, SIZE_BYTES) {
+            let before_ns = now_ns;
+            for n in 0..2 {
+                let offset = reading.offset_bytes + n * u64::from(spec.block_bytes);
+                let request = Request::new(Operation::Read, offset, u64::from(spec.block_bytes));
+                let mut done_ns = [now_ns];
+                card.serve(now_ns, &[request], &mut done_ns);
+                now_ns = done_ns[0];
+            }
+            let slow = if noise.uniform() < outliers { 3.0 } else { 1.0 };
+            let taken = as_f64(now_ns - before_ns) * (1.0 + deviation * noise.normal()) * slow;
+            *time(&mut alignments[reading.alignment].triples[reading.triple], reading.side) = to_u64(taken);
         }
-        let slow = if noise.uniform() < outliers { 3.0 } else { 1.0 };
-        let taken = as_f64(now_ns - before_ns) * (1.0 + deviation * noise.normal()) * slow;
-        *time(&mut alignments[reading.alignment].triples[reading.triple], reading.side) = to_u64(taken);
-    }
-    judge(&rows(&BoundaryTimes { alignments, read_bytes: 0, elapsed_ns: now_ns }))
+        BoundaryTimes { alignments, read_bytes: 0, elapsed_ns: now_ns }
+    };
+    let first = read(TRIPLES, seed);
+    let more = |triples, round| Ok::<_, Infallible>(Some(read(triples, seed.wrapping_add(round))));
+    judge(&rows(&enough(first, more).unwrap()))
 }
 
 /// Right, wrong and unanswered ones of `runs` tests over all of `drives`.
@@ -99,17 +104,10 @@ fn tally(drives: &[Known], runs: u64, deviation: f64, outliers: f64) -> (u64, u6
 
 #[test]
 fn geometries_are_found_under_noise_and_hardly_ever_wrong() {
-    for drives in [&CARDS[..], &SSDS] {
+    for drives in [&CARDS[..], &SSDS, &PARTLY_MAPPED] {
         let (right, wrong, _) = tally(drives, 1000, 0.05, 0.0);
         assert!(right >= 950 && wrong <= 10, "{right} right, {wrong} wrong of 1000");
     }
-}
-
-/// A step that is small against the noise is often no answer, and hardly ever a wrong one.
-#[test]
-fn a_map_that_is_not_in_memory_makes_no_wrong_answers() {
-    let (right, wrong, _) = tally(&PARTLY_MAPPED, 400, 0.05, 0.0);
-    assert!(right >= 200 && wrong <= 4, "{right} right, {wrong} wrong of 400");
 }
 
 #[test]
@@ -128,7 +126,7 @@ fn too_much_noise_is_no_answer_rather_than_a_wrong_one() {
 /// An SSD whose cells were never written reads no page.
 #[test]
 fn an_empty_ssd_has_no_answer() {
-    for seed in 1..=20 {
+    for seed in 1..=100 {
         let found = probe("ssd,capacity_bytes=8589934592", seed, 0.05, 0.0);
         assert!(found.is_err(), "{found:?}");
     }

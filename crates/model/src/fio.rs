@@ -175,6 +175,11 @@ pub struct FioSample {
 }
 
 impl FioSample {
+    /// When it ends, in ns.
+    const fn end_ns(&self) -> u64 {
+        self.at_ms.saturating_mul(1_000_000)
+    }
+
     /// Operations per second.
     #[must_use]
     pub fn iops(&self) -> f64 {
@@ -391,12 +396,15 @@ pub struct FioResult<P = FioPoint> {
 }
 
 impl FioResult {
-    /// Requests in flight at its ends ÷ what it counted, in bytes, where its rate is that of all of its time.
+    /// Requests in flight at its ends ÷ what it counted, in bytes, where its rate has the end of its time in it.
     #[must_use]
     pub fn share_at_ends(&self) -> Option<f64> {
         let in_flight = self.point.bs.0.saturating_mul(u64::from(self.point.depth()));
-        (self.window().is_none() && self.planned_ns > 0)
-            .then(|| share(in_flight, self.read.bytes + self.write.bytes))
+        let has_end = match self.window() {
+            Some(window) => self.end == FioEnd::Time && window.last()?.end_ns() > self.planned_ns,
+            None => true,
+        };
+        (has_end && self.planned_ns > 0).then(|| share(in_flight, self.read.bytes + self.write.bytes))
     }
 }
 
@@ -478,15 +486,23 @@ impl<P> FioResult<P> {
     }
 
     /// The reports from the second on, until its jobs stop asking: requests that are in flight at its ends are then as many as those
-    /// that come in. `None` where that is less than half of its time.
+    /// that come in. `None` where that is less than half of its time. A report that comes more than twice as late as usual is that of a
+    /// stall, which belongs to its time, so that the window ends with it.
     fn full_window(&self) -> Option<&[FioSample]> {
         // Nothing is known of records from before the planned time was kept.
         let planned_ns = Some(self.planned_ns).filter(|planned_ns| *planned_ns > 0)?;
-        let is_within = |sample: &&FioSample| sample.at_ms.saturating_mul(1_000_000) <= planned_ns;
-        let end = self.samples.iter().take_while(is_within).count();
-        let window = self.samples.get(1..end)?;
-        let elapsed_ms: u64 = window.iter().map(|sample| sample.interval_ms).sum();
-        (elapsed_ms > 0 && elapsed_ms.saturating_mul(2_000_000) >= planned_ns).then_some(window)
+        let end = self.samples.iter().take_while(|sample| sample.end_ns() <= planned_ns).count();
+        let within = self.samples.get(1..end)?;
+        let mut intervals_ms: Vec<u64> = within.iter().map(|sample| sample.interval_ms).collect();
+        intervals_ms.sort_unstable();
+        let usual_ms = intervals_ms.get(intervals_ms.len() / 2)?;
+        let elapsed_ms: u64 = intervals_ms.iter().sum();
+        if elapsed_ms == 0 || elapsed_ms.saturating_mul(2_000_000) < planned_ns {
+            return None;
+        }
+        let left_ns = planned_ns - within.last()?.end_ns();
+        let stalled = left_ns > usual_ms.saturating_mul(2_000_000);
+        if stalled { self.samples.get(1..=end) } else { Some(within) }
     }
 
     /// Mean latency over both directions.
@@ -607,5 +623,44 @@ mod tests {
         let timed = FioResult { end: FioEnd::Time, host_cpu: None, ..result };
         assert_eq!(timed.host_cpu_ns_per_operation(), None);
         assert!((timed.iops() - 2000.0 / 3.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_stall_at_the_end_of_a_point_is_in_its_rate() {
+        let reports = |all: &[(u64, u64, u64)]| -> Vec<FioSample> {
+            let report = |&(at_ms, interval_ms, operations): &(u64, u64, u64)| FioSample {
+                at_ms,
+                interval_ms,
+                operations,
+                bytes: operations * 4096,
+            };
+            all.iter().map(report).collect()
+        };
+        let timed = |samples| FioResult {
+            runtime_ns: 8_000_000_000,
+            planned_ns: 4_000_000_000,
+            write: FioLatency { operations: 3064, bytes: 3064 * 4096, ..FioLatency::default() },
+            samples,
+            ..FioResult::empty(point())
+        };
+        // Requests are in flight from the first report to the last one in its time.
+        let even =
+            timed(reports(&[(1000, 1000, 900), (2000, 1000, 700), (3000, 1000, 700), (4500, 1500, 764)]));
+        assert_eq!((even.iops(), even.share_at_ends()), (700.0, None));
+        // Nothing came for more than five seconds after the fifth report, and fio's own one was as late.
+        let usual = [(500, 500, 900), (1000, 500, 350), (1500, 500, 350), (2000, 500, 350), (2500, 500, 350)];
+        let late = [(8000, 5500, 64)];
+        let stalled = timed(reports(&[&usual[..], &late].concat()));
+        assert!((stalled.iops() - 1464.0 / 7.5).abs() < 1e-9, "{}", stalled.iops());
+        assert!((stalled.share_at_ends().unwrap() - 64.0 / 3064.0).abs() < 1e-9);
+        // Less than half of its time is known well enough: all of it counts.
+        let soon = timed(reports(&[&usual[..4], &[(8000, 6000, 64)]].concat()));
+        assert_eq!((soon.iops(), soon.share_at_ends()), (383.0, Some(64.0 / 3064.0)));
+        // Reports of a steady window may come late.
+        let steady = FioResult { end: FioEnd::Steady, ..timed(reports(&[(4200, 840, 500); 5])) };
+        assert!(steady_window(&steady.samples).is_some() && steady.share_at_ends().is_none());
+        // Without that report all of its time counts.
+        let unreported = FioResult { samples: stalled.samples[..5].to_vec(), ..stalled };
+        assert_eq!((unreported.iops(), unreported.share_at_ends()), (383.0, Some(64.0 / 3064.0)));
     }
 }

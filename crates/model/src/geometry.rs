@@ -2,7 +2,8 @@
 //!
 //! The boundary test is that of flashbench (A. Bergmann, *Optimizing Linux with cheap flash drives*, LWN, February
 //! 2011): two reads of one block each that end at a boundary, cross it, or start at it. If pages or units end
-//! there, crossing costs more. Here every boundary is read once, at a random place, and the order of all reads is random.
+//! there, crossing costs more. Here every boundary is read once in a round, at a random place, and the order of all its reads is
+//! random.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,20 @@ pub struct BoundaryTimes {
     pub elapsed_ns: u64,
 }
 
+impl BoundaryTimes {
+    /// Adds other boundaries of the same device.
+    pub fn add(&mut self, more: Self) {
+        for alignment in more.alignments {
+            match self.alignments.iter_mut().find(|known| known.align_bytes == alignment.align_bytes) {
+                Some(known) => known.triples.extend(alignment.triples),
+                None => self.alignments.push(alignment),
+            }
+        }
+        self.read_bytes = self.read_bytes.saturating_add(more.read_bytes);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(more.elapsed_ns);
+    }
+}
+
 /// What the kernel says of a device's geometry, in bytes; 0 or absent where it says nothing. Sources: sysfs `queue/`
 /// (Documentation/ABI/stable/sysfs-block) and, of MMC and SD cards, `device/` (Documentation/driver-api/mmc).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -180,6 +195,26 @@ mod tests {
         assert!(spec.align_bytes.iter().all(|align| (4_u64 << 30) / align / 2 > 128));
         let coarse = BoundarySpec::new(1 << 40, 4096, None, 30, 7).unwrap();
         assert_eq!((coarse.block_bytes, coarse.align_bytes[0]), (8192, 16384));
+    }
+
+    #[test]
+    fn boundaries_of_a_further_round_come_to_those_of_the_same_alignment() {
+        let times = |aligns: &[u64]| BoundaryTimes {
+            alignments: aligns
+                .iter()
+                .map(|&align_bytes| {
+                    let triple = Triple { before_ns: 1, across_ns: align_bytes, after_ns: 1 };
+                    Alignment { align_bytes, triples: vec![triple; 30] }
+                })
+                .collect(),
+            read_bytes: 10,
+            elapsed_ns: 7,
+        };
+        let mut all = times(&[2048, 4096, 8192]);
+        all.add(times(&[2048, 4096]));
+        let counts: Vec<usize> = all.alignments.iter().map(|one| one.triples.len()).collect();
+        assert_eq!((counts, all.read_bytes, all.elapsed_ns), (vec![60, 60, 30], 20, 14));
+        assert!(all.alignments[1].triples.iter().all(|triple| triple.across_ns == 4096));
     }
 
     #[test]

@@ -39,6 +39,32 @@ impl Row {
     }
 }
 
+/// Boundaries of each alignment that are read where nobody asked for a number.
+pub const TRIPLES: u32 = 128;
+/// Those that are then read beside them, one round after the other, while there are steps and they are not certain.
+pub const MORE_TRIPLES: [u32; 2] = [384, 512];
+
+/// What was read of [`TRIPLES`] boundaries, with as many rounds of [`MORE_TRIPLES`] as it takes for an answer; all that was read is judged
+/// together. `more` reads so many, in a round that is counted from 1, and gives `None` where the device has too few. Up to three
+/// looks make a wrong answer more likely than the level of one says, and of an alignment with few boundaries some are read in several
+/// rounds: the tests on drives of known geometry are of all of that.
+///
+/// # Errors
+/// What `more` says.
+pub fn enough<E>(
+    mut times: BoundaryTimes,
+    mut more: impl FnMut(u32, u64) -> Result<Option<BoundaryTimes>, E>,
+) -> Result<BoundaryTimes, E> {
+    for (round, triples) in (1..).zip(MORE_TRIPLES) {
+        if !judge(&rows(&times)).is_err_and(|reason| reason.may_be_chance()) {
+            break;
+        }
+        let Some(found) = more(triples, round)? else { break };
+        times.add(found);
+    }
+    Ok(times)
+}
+
 /// What was measured, as rows.
 #[must_use]
 pub fn rows(times: &BoundaryTimes) -> Vec<Row> {

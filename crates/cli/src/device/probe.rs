@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_analysis::geometry::boundary::Boundary;
 use fsage_analysis::geometry::rules::{self, RuleAnswer};
-use fsage_analysis::geometry::{Geometry, NoAnswer, Row, flashbench, judge, page, rows};
+use fsage_analysis::geometry::{Geometry, NoAnswer, Row, TRIPLES, enough, flashbench, judge, page, rows};
 use fsage_model::geometry::{BoundarySpec, BoundaryTimes, DeviceHints};
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::protocol::call;
@@ -40,9 +40,9 @@ pub struct ProbeArgs {
     /// Judge the saved output of `flashbench -a` instead of a device
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "triples", "block_size", "seed"])]
     pub from: Option<PathBuf>,
-    /// Number of boundaries per alignment
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    pub triples: u32,
+    /// Number of boundaries per alignment [default: 128, and up to 896 more while there are steps that are not certain]
+    #[arg(long, value_name = "N")]
+    pub triples: Option<u32>,
     /// Size of each of the two blocks [default: two sectors]
     #[arg(long, value_name = "SIZE")]
     pub block_size: Option<Bytes>,
@@ -182,17 +182,24 @@ fn measured(device: &Path, args: &ProbeArgs, terminal: &Terminal) -> Result<Meas
         .map_err(|problem| unreadable(device, problem))?;
     // What does not fit is no block either.
     let block = args.block_size.map(|size| u32::try_from(size.0).unwrap_or(u32::MAX));
-    let spec = BoundarySpec::new(hints.size_bytes, hints.sector_bytes, block, args.triples, args.seed)
-        .map_err(|error| {
-            Problem::new(EXIT_USAGE, format!("{} cannot be probed", device.display()))
-                .because(&error)
-                .hint(error.hint())
-        })?;
+    let of = |triples, seed| BoundarySpec::new(hints.size_bytes, hints.sector_bytes, block, triples, seed);
+    let spec = of(args.triples.unwrap_or(TRIPLES), args.seed).map_err(|error| {
+        Problem::new(EXIT_USAGE, format!("{} cannot be probed", device.display()))
+            .because(&error)
+            .hint(error.hint())
+    })?;
     if args.open_units {
         // A size that no unit has is known before anything is read, too.
         open_units::units(&hints, None, args)?;
     }
-    let times = boundaries(device, &spec, terminal)?;
+    let mut times = boundaries(device, &spec, terminal)?;
+    if args.triples.is_none() {
+        let more = |triples, round| {
+            let spec = of(triples, args.seed.wrapping_add(round)).ok();
+            spec.map(|spec| boundaries(device, &spec, terminal)).transpose()
+        };
+        times = enough(times, more)?;
+    }
     let rows = rows(&times);
     let mut report = ProbeReport {
         device: Some(device.to_path_buf()),

@@ -79,7 +79,13 @@ impl FileError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Io { .. } => None,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => Some("check the path, and that its folder exists".to_owned()),
+                io::ErrorKind::PermissionDenied => {
+                    Some("run it as a user who may use that file and its folder".to_owned())
+                }
+                _ => None,
+            },
             Self::Read { source, .. } | Self::Write { source, .. } => source.hint(),
         }
     }
@@ -410,7 +416,8 @@ mod tests {
         let error = save(&mut source, &Filter::default(), &path, Format::DmLogWrites, &options).unwrap_err();
         assert!(error.hint().is_some() && error.to_string().contains(path.to_str().unwrap()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(matches!(open(&path, &options), Err(FileError::Io { .. })));
+        let Err(missing) = open(&path, &options) else { panic!("nothing is there") };
+        assert!(matches!(missing, FileError::Io { .. }) && missing.hint().is_some());
         fs::write(&path, [0; 4096]).unwrap();
         assert!(matches!(open(&path, &options), Err(FileError::Read { .. })));
     }

@@ -106,7 +106,8 @@ impl LogError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Io { .. } | Self::Malformed { .. } | Self::Geometry { .. } => None,
+            Self::Io { .. } | Self::Geometry { .. } => None,
+            Self::Malformed { .. } => Some("save or copy it again from where it was recorded".to_owned()),
             Self::Foreign { .. } => {
                 Some("formats are distinguished by name: say which one it is, or convert it first".to_owned())
             }
