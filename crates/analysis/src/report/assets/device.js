@@ -14,6 +14,13 @@ fsage.device = {
     if (!free.includes("memory") && d.memory) parts.push(`${fsage.size(d.memory)} of memory`);
     return parts.filter(Boolean).join(", ");
   },
+  // The order of panels: by the names and numbers in their titles, without the parameter along their axis.
+  order(along) {
+    const numbers = Object.keys(this.keys).filter((key) => key !== along);
+    return (a, b) =>
+      a.context.localeCompare(b.context) || a.engine.localeCompare(b.engine) || Number(b.direct) - Number(a.direct)
+      || numbers.reduce((found, key) => found || (a[key] ?? 0) - (b[key] ?? 0), 0);
+  },
   // Titles of panels side by side, in lines that fit above their panels.
   titles(panels) {
     const most = (Math.min(innerWidth, 1500) - (fsage.narrow() ? 120 : 460)) / fsage.columns(panels.length) / 7.6;
@@ -53,7 +60,7 @@ fsage.charts.device = {
     const ends = { share: (d) => [d.low, d.high].map((v) => v === null ? null : 100 * v), iops: (d) => [d.iops_low, d.iops_high], bandwidth: () => [null, null] }[show];
     const unit = { share: "% of the bare device", iops: "operations/s", bandwidth: "MB/s" }[show];
     const drawn = found.filter((d) => value(d) !== null && value(d) > 0 && d[over] !== null);
-    const panels = [...new Set(drawn.map((d) => fsage.device.held(d, [over])))].sort();
+    const panels = [...new Set([...drawn].sort(fsage.device.order(over)).map((d) => fsage.device.held(d, [over])))];
     const traces = [];
     const named = new Set();
     panels.forEach((panel, index) => {
