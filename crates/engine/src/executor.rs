@@ -3,7 +3,9 @@
 //! An operation's latency is the time (`CLOCK_MONOTONIC_RAW`, or the virtual disk's own clock where there is
 //! one) from just before its first system call to just after its last one, open and close included; making
 //! the data is left out (a first chunk is made before, later ones with the watch held). Nothing is allocated,
-//! formatted, locked or dispatched dynamically in between.
+//! formatted, locked or dispatched dynamically in between (before the second MiB or
+//! access of an operation, and each one after it, it is asked whether to go on: a file of a foreign trace may have holes of
+//! many terabytes).
 //!
 //! A create or append that fails half-way is undone, so that the tree model, which changes only on success,
 //! stays true. Files are reached by `openat` from a bounded cache of directory descriptors.
@@ -47,6 +49,52 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 /// For every file that is opened: no link is followed, and a FIFO in a file's place is not waited for.
 /// Ordinary files ignore the last.
 const NO_WAITING: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
+/// What may end an operation early that moves more than [`CHUNK_BYTES`], or has several accesses. Asked between two
+/// system calls.
+pub trait Interrupt: std::fmt::Debug {
+    /// Whether reading goes on.
+    fn goes_on_reading(&self) -> bool;
+    /// Whether writing goes on.
+    fn goes_on_writing(&self) -> bool;
+}
+
+/// Every operation comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uninterrupted;
+
+impl Interrupt for Uninterrupted {
+    fn goes_on_reading(&self) -> bool {
+        true
+    }
+
+    fn goes_on_writing(&self) -> bool {
+        true
+    }
+}
+
+/// What an operation under way needs: its watch, and what may end it early.
+#[derive(Debug)]
+struct UnderWay<'a> {
+    watch: Watch,
+    interrupt: &'a dyn Interrupt,
+    interrupted: bool,
+}
+
+impl UnderWay<'_> {
+    fn read_on(&mut self) -> Result<(), Errno> {
+        self.go_on(self.interrupt.goes_on_reading())
+    }
+
+    fn write_on(&mut self) -> Result<(), Errno> {
+        self.go_on(self.interrupt.goes_on_writing())
+    }
+
+    const fn go_on(&mut self, goes_on: bool) -> Result<(), Errno> {
+        self.interrupted |= !goes_on;
+        if goes_on { Ok(()) } else { Err(Errno::CANCELED) }
+    }
+}
 
 /// How an executor works; the same for every thread of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +174,8 @@ pub struct Timed {
     pub outcome: Outcome,
     /// `CLOCK_MONOTONIC_RAW` just before its first system call.
     pub start_raw_ns: u64,
+    /// It was ended early ([`Interrupt`]); its errno is `ECANCELED`, and what it wrote of a file is there.
+    pub interrupted: bool,
 }
 
 impl Executor {
@@ -194,16 +244,21 @@ impl Executor {
         self.options.in_place
     }
 
-    /// Runs one operation. Never panics; what went wrong is in the outcome.
+    /// Runs one operation to its end. Never panics; what went wrong is in the outcome.
     pub fn execute(&mut self, operation: &Operation) -> Timed {
+        self.execute_until(operation, &Uninterrupted)
+    }
+
+    /// As [`Executor::execute`], until `interrupt` ends it.
+    pub fn execute_until(&mut self, operation: &Operation, interrupt: &dyn Interrupt) -> Timed {
         let before_ns = self.keep_timers();
         let mut result = self.prepare(operation);
-        let mut watch = Watch::start(&self.clock);
-        let start_raw_ns = if self.clock.is_model() { raw_ns() } else { watch.started() };
+        let mut under_way = UnderWay { watch: Watch::start(&self.clock), interrupt, interrupted: false };
+        let start_raw_ns = if self.clock.is_model() { raw_ns() } else { under_way.watch.started() };
         if result.is_ok() {
-            result = self.dispatch(operation, &mut watch);
+            result = self.dispatch(operation, &mut under_way);
         }
-        let latency_ns = watch.stop() + before_ns;
+        let latency_ns = under_way.watch.stop() + before_ns;
         match (&mut self.keeper, result) {
             (Keeper::Operations(settler), Ok(())) => settler.note(operation, self.directories.top()),
             (Keeper::Clock(timers), Ok(())) => {
@@ -215,6 +270,7 @@ impl Executor {
         Timed {
             outcome: Outcome { errno: result.err().map_or(0, Errno::raw_os_error), latency_ns },
             start_raw_ns,
+            interrupted: under_way.interrupted,
         }
     }
 
@@ -306,19 +362,22 @@ impl Executor {
         Ok(())
     }
 
-    fn dispatch(&mut self, operation: &Operation, watch: &mut Watch) -> Result<(), Errno> {
+    fn dispatch(&mut self, operation: &Operation, under_way: &mut UnderWay<'_>) -> Result<(), Errno> {
         let directory = |parent| Directory { number: operation.place.directory, parent };
         match operation.action {
-            Action::Create { length } => self.create(operation, length, watch),
-            Action::Append { offset, length } => self.append(operation, offset, length, watch),
+            Action::Create { length } => self.create(operation, length, under_way),
+            Action::Append { offset, length } => self.append(operation, offset, length, under_way),
             Action::Overwrite => {
                 let file = self.open_file(operation, OFlags::WRONLY)?;
-                self.rewrite(file.as_fd(), operation, 0, operation.size, true, watch)
+                self.rewrite(file.as_fd(), operation, 0, operation.size, true, under_way)
             }
             Action::RandomWrite { .. } => {
                 let file = self.open_file(operation, OFlags::WRONLY)?;
                 operation.accesses().enumerate().try_for_each(|(access, (offset, length))| {
-                    self.rewrite(file.as_fd(), operation, offset, length, access == 0, watch)
+                    if access > 0 {
+                        under_way.write_on()?;
+                    }
+                    self.rewrite(file.as_fd(), operation, offset, length, access == 0, under_way)
                 })
             }
             Action::Truncate { new_size } => {
@@ -331,12 +390,15 @@ impl Executor {
             }
             Action::Read { .. } => {
                 let file = self.open_file(operation, OFlags::RDONLY)?;
-                read_range(file.as_fd(), &mut self.buffer, 0, operation.size)
+                read_range(file.as_fd(), &mut self.buffer, 0, operation.size, under_way)
             }
             Action::RandomRead { .. } => {
                 let file = self.open_file(operation, OFlags::RDONLY)?;
-                operation.accesses().try_for_each(|(offset, length)| {
-                    read_range(file.as_fd(), &mut self.buffer, offset, length)
+                operation.accesses().enumerate().try_for_each(|(access, (offset, length))| {
+                    if access > 0 {
+                        under_way.read_on()?;
+                    }
+                    read_range(file.as_fd(), &mut self.buffer, offset, length, under_way)
                 })
             }
             Action::Fsync => fs::fsync(self.open_plain(operation, OFlags::RDONLY)?),
@@ -382,9 +444,14 @@ impl Executor {
         retry_on_intr(|| fs::openat(directory, &self.name[..], flags, FILE_MODE))
     }
 
-    fn create(&mut self, operation: &Operation, length: u64, watch: &mut Watch) -> Result<(), Errno> {
+    fn create(
+        &mut self,
+        operation: &Operation,
+        length: u64,
+        under_way: &mut UnderWay<'_>,
+    ) -> Result<(), Errno> {
         let file = self.open_file(operation, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-        let result = self.extend(file.as_fd(), operation, 0, length, watch);
+        let result = self.extend(file.as_fd(), operation, 0, length, under_way);
         drop(file);
         if result.is_err() {
             // Of two errors the first is the one to tell.
@@ -399,10 +466,10 @@ impl Executor {
         operation: &Operation,
         offset: u64,
         length: u64,
-        watch: &mut Watch,
+        under_way: &mut UnderWay<'_>,
     ) -> Result<(), Errno> {
         let file = self.open_file(operation, OFlags::WRONLY)?;
-        let result = self.extend(file.as_fd(), operation, offset, length, watch);
+        let result = self.extend(file.as_fd(), operation, offset, length, under_way);
         if result.is_err() {
             let _ = fs::ftruncate(&file, operation.size);
         }
@@ -416,12 +483,12 @@ impl Executor {
         operation: &Operation,
         offset: u64,
         length: u64,
-        watch: &mut Watch,
+        under_way: &mut UnderWay<'_>,
     ) -> Result<(), Errno> {
         match self.options.write_mode {
             WriteMode::Fast => allocate(file, FallocateFlags::empty(), offset, length),
             WriteMode::Buffered | WriteMode::Direct => {
-                write_range(file, &mut self.buffer, operation, offset, length, true, watch)
+                write_range(file, &mut self.buffer, operation, offset, length, true, under_way)
             }
         }
     }
@@ -434,10 +501,10 @@ impl Executor {
         offset: u64,
         length: u64,
         filled: bool,
-        watch: &mut Watch,
+        under_way: &mut UnderWay<'_>,
     ) -> Result<(), Errno> {
         if self.options.write_mode != WriteMode::Fast {
-            return write_range(file, &mut self.buffer, operation, offset, length, filled, watch);
+            return write_range(file, &mut self.buffer, operation, offset, length, filled, under_way);
         }
         if !self.options.in_place {
             let whole = length.next_multiple_of(BLOCK_BYTES);
@@ -485,16 +552,19 @@ fn write_range(
     offset: u64,
     length: u64,
     mut filled: bool,
-    watch: &mut Watch,
+    under_way: &mut UnderWay<'_>,
 ) -> Result<(), Errno> {
     let end = offset + length;
     let mut at = offset;
     while at < end {
         let chunk = chunk_of(end - at);
+        if at > offset {
+            under_way.write_on()?;
+        }
         if !filled {
-            watch.hold();
+            under_way.watch.hold();
             fsage_content::fill(&mut buffer[..chunk], operation.file, at, operation.version);
-            watch.go_on();
+            under_way.watch.go_on();
         }
         filled = false;
         let mut done = 0;
@@ -516,10 +586,14 @@ fn read_range(
     buffer: &mut AlignedBuffer,
     offset: u64,
     length: u64,
+    under_way: &mut UnderWay<'_>,
 ) -> Result<(), Errno> {
     let end = offset + length;
     let mut at = offset;
     while at < end {
+        if at > offset {
+            under_way.read_on()?;
+        }
         // Whole blocks, as direct I/O needs them; what lies beyond the end of the file is not read.
         let chunk = chunk_of((end - at).next_multiple_of(BLOCK_BYTES));
         match retry_on_intr(|| io::pread(file, &mut buffer[..chunk], at))? {

@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fsage_engine::load::{self, Control, LoadSink, NoSink};
 use fsage_engine::replay::{ReplayError, run_with};
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_engine::tree;
-use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick, WriteMode};
+use fsage_model::load::{LoadSpec, Probe, StopReason, StopSpec, Tick, WriteMode};
 use fsage_model::operation::{Action, DirectoryEntry, Operation, OperationKind as K, Outcome};
 use fsage_model::replay::{ReplayOptions, ReplayResult, Speed};
 use fsage_model::size::Bytes;
@@ -217,6 +218,41 @@ fn an_interrupted_replay_goes_on_where_it_was() {
     assert_eq!(second.load.digest, digest);
     assert!(!second.replay.differs() && !state.exists(), "{:?}", second.replay);
     assert_eq!(tree::walk(&directory).unwrap(), tree::walk(&folder.path().join("recorded")).unwrap());
+}
+
+/// Bytes of a file that is all hole: reading it takes hours.
+const HOLE: u64 = 4 << 40;
+
+#[test]
+fn a_replay_that_reads_for_hours_can_be_stopped_and_reads_again_when_it_is_resumed() {
+    let folder = folder();
+    let read = Operation { size: HOLE, ..operation(Action::Read { length: HOLE }, 1) };
+    let rows = [
+        (operation(CREATE, 1), 0),
+        (operation(Action::Truncate { new_size: HOLE }, 1), 0),
+        (read, 0),
+        (operation(Action::Delete, 1), 0),
+    ];
+    let path = written(folder.path(), &rows, &[]);
+    let options = ReplayOptions { state: Some(folder.path().join("state")), ..ReplayOptions::default() };
+    let resume = ReplayOptions { resume: true, ..options };
+    let directory = folder.path().join("hole");
+    std::fs::create_dir(&directory).unwrap();
+    for resumed_after in [0, 2] {
+        let control = Control::new();
+        let begun = Instant::now();
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(300));
+                control.stop();
+            });
+            run_with(&path, &directory, &resume, &control, &mut NoSink).unwrap()
+        });
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        assert_eq!(result.load.stopped_by, StopReason::Asked);
+        assert_eq!((result.replay.resumed_after, result.load.operations), (resumed_after, 2 - resumed_after));
+        assert!(result.load.failed.is_empty() && result.replay.divergence.is_none(), "{:?}", result.replay);
+    }
 }
 
 #[test]

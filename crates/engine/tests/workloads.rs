@@ -1,21 +1,23 @@
 //! Every workload against a real directory: the kernel takes all its operations, and leaves the tree that its
 //! model says.
 
+use std::cell::Cell;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use fsage_engine::disk::Clock;
-use fsage_engine::executor::{Executor, ExecutorOptions, WriteBack};
+use fsage_engine::executor::{Executor, ExecutorOptions, Interrupt, WriteBack};
 use fsage_engine::tree::walk;
 use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
 use fsage_model::load::WriteMode;
-use fsage_model::operation::OperationKind as K;
+use fsage_model::operation::{Action, DirectoryEntry, Operation, OperationKind as K};
 use fsage_model::quantity::as_f64;
 use fsage_model::size::Bytes;
 use fsage_model::workload::{
     FsfbSpec, GitSpec, HistogramSpec, HistorySpec, InterleavedAppendSpec, MailSpec, MobileSpec, SizeSpec,
     SnapshotsSpec, SyntheticHistory, WorkloadSpec,
 };
+use rustix::io::Errno;
 
 /// What the workloads take the volume for; the directory has more room.
 const VOLUME: u64 = 16 << 20;
@@ -67,8 +69,8 @@ fn workloads() -> Vec<WorkloadSpec> {
     ]
 }
 
-/// Runs a workload in `directory`; gives the operations of each kind.
-fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
+/// An executor in an empty directory.
+fn executor(directory: &Path) -> Executor {
     std::fs::create_dir(directory.join("t00")).expect("the directory is ours");
     let open = std::fs::File::open(directory).expect("it is ours");
     let options = ExecutorOptions {
@@ -79,7 +81,12 @@ fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
         pause: std::time::Duration::ZERO,
         burst: 1,
     };
-    let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).expect("it is there");
+    Executor::open(open.as_fd(), 0, options, Clock::Host).expect("it is there")
+}
+
+/// Runs a workload in `directory`; gives the operations of each kind.
+fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
+    let mut executor = executor(directory);
     let context = ResolveContext { volume_bytes: VOLUME, write_mode: WriteMode::Buffered };
     let mut workload = resolve(spec, 0, 1, 1, &context).expect("it makes sense");
     for initial in workload.initial_directories() {
@@ -110,5 +117,71 @@ fn the_kernel_leaves_what_the_model_says() {
     }
     for kind in [K::Create, K::Append, K::Delete, K::Rename, K::Mkdir, K::Rmdir, K::Fsync, K::Read] {
         assert!(all[kind as usize] > 0, "no {} was done", kind.name());
+    }
+}
+
+/// Lets an operation go on so many times.
+#[derive(Debug)]
+struct After(Cell<u32>);
+
+impl After {
+    const fn new(times: u32) -> Self {
+        Self(Cell::new(times))
+    }
+
+    fn goes_on(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+impl Interrupt for After {
+    fn goes_on_reading(&self) -> bool {
+        self.goes_on()
+    }
+
+    fn goes_on_writing(&self) -> bool {
+        self.goes_on()
+    }
+}
+
+#[test]
+fn an_operation_that_is_ended_early_leaves_the_size_that_the_model_has() {
+    const MIB: u64 = 1 << 20;
+    let directory = tempfile::tempdir().expect("there is room");
+    let mut executor = executor(directory.path());
+    let place = |name| DirectoryEntry { directory: 0, name };
+    let operation =
+        |action, name, size| Operation { action, file: name, place: place(name), size, version: 1 };
+    let file = directory.path().join("t00/f00000001");
+    let size = || file.metadata().map_or(0, |facts| facts.len());
+
+    // As often as it is asked: not before the first part.
+    let make = operation(Action::Create { length: 3 * MIB }, 1, 0);
+    for (times, interrupted, left) in [(0, true, 0), (1, true, 0), (2, false, 3 * MIB)] {
+        let done = executor.execute_until(&make, &After::new(times));
+        let errno = if interrupted { Errno::CANCELED.raw_os_error() } else { 0 };
+        assert_eq!((done.interrupted, done.outcome.errno, size()), (interrupted, errno, left), "{times}");
+    }
+    for (action, asked) in [
+        (Action::Append { offset: 3 * MIB, length: 2 * MIB }, 1),
+        (Action::Overwrite, 2),
+        (Action::RandomWrite { offset: 0, length: 4096, accesses: 3 }, 2),
+        (Action::Read { length: 3 * MIB }, 2),
+        (Action::RandomRead { offset: 0, length: 4096, accesses: 3 }, 2),
+    ] {
+        for times in 0..asked {
+            let done = executor.execute_until(&operation(action, 1, 3 * MIB), &After::new(times));
+            assert!(done.interrupted, "{action:?} {times}");
+            assert_eq!(size(), 3 * MIB, "{action:?} {times}");
+        }
+        let done = executor.execute_until(&operation(action, 1, 3 * MIB), &After::new(asked));
+        assert_eq!((done.interrupted, done.outcome.errno), (false, 0), "{action:?}");
+        if let Action::Append { .. } = action {
+            assert_eq!(size(), 5 * MIB);
+            let cut = operation(Action::Truncate { new_size: 3 * MIB }, 1, 5 * MIB);
+            assert_eq!(executor.execute(&cut).outcome.errno, 0);
+        }
     }
 }

@@ -46,10 +46,17 @@ impl Traces {
         load::run(&LoadSpec { trace: true, ..spec }, &load::Control::new(), &mut kept).unwrap();
         std::fs::write(&path, &kept.0).unwrap();
         let reader = trace::read(&path).unwrap();
-        let (preamble, checkpoints) = (reader.preamble().clone(), reader.checkpoints().to_vec());
-        let records = reader.map(Result::unwrap).collect();
+        let (mut preamble, checkpoints) = (reader.preamble().clone(), reader.checkpoints().to_vec());
+        let mut records: Vec<Record> = reader.map(Result::unwrap).collect();
+        // Nothing of this run's own time and place: the same seed makes the same mutants again.
+        preamble.load.directory = PathBuf::from("/nowhere");
+        for (start_ns, record) in (0..).step_by(100_000).zip(&mut records) {
+            record.start_ns = start_ns;
+            record.outcome.latency_ns = 20_000 + record.sequence % 7 * 1_000;
+        }
+        let whole = written(&preamble, &records, &checkpoints).unwrap();
         let outside = test_directory.sentinels();
-        Self { whole: kept.0, preamble, checkpoints, records, path, outside }
+        Self { whole, preamble, checkpoints, records, path, outside }
     }
 
     /// Rows changed, and written as the writer writes them.
@@ -74,12 +81,17 @@ impl Traces {
         {
             directory.number = u32::try_from(bytes::word(dice) & 0xffff_ffff).unwrap();
         }
-        let mut out = Vec::new();
-        let mut writer = TraceWriter::new(&mut out, &preamble).ok()?;
-        writer.extend(&records).ok()?;
-        writer.finish(&self.checkpoints).ok()?;
-        Some(out)
+        written(&preamble, &records, &self.checkpoints)
     }
+}
+
+/// A trace of these rows; nothing where the writer refuses them.
+fn written(preamble: &Preamble, records: &[Record], checkpoints: &[Checkpoint]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut writer = TraceWriter::new(&mut out, preamble).ok()?;
+    writer.extend(records).ok()?;
+    writer.finish(checkpoints).ok()?;
+    Some(out)
 }
 
 fn change(dice: &mut Dice, record: &mut Record) {

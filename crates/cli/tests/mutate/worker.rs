@@ -100,12 +100,31 @@ fn wait(child: &mut Child, place: &Path) -> Result<(), String> {
         if number != last {
             (last, since) = (number, Instant::now());
         } else if since.elapsed() > HANGS {
+            let threads = threads(child);
             child.kill().unwrap();
             child.wait().unwrap();
-            return Err(format!("it took more than {HANGS:?}"));
+            return Err(format!("it took more than {HANGS:?}: {threads}"));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What the threads of a process do, for one who cannot have it again: name, state, ticks of processor time
+/// (proc_pid_stat(5)), where the kernel has it wait.
+fn threads(child: &Child) -> String {
+    let folder = PathBuf::from(format!("/proc/{}/task", child.id()));
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let thread = |task: PathBuf| {
+        let stat = read(task.join("stat"));
+        let (name, rest) = stat.rsplit_once(") ").unwrap_or_default();
+        let fields: Vec<&str> = rest.split(' ').collect();
+        let field = |number: usize| fields.get(number - 3).copied().unwrap_or_default();
+        let (state, user, system) = (field(3), field(14), field(15));
+        format!("{name}) {state} {user} + {system} {}", read(task.join("wchan")))
+    };
+    let tasks =
+        std::fs::read_dir(folder).map(|tasks| tasks.flatten().map(|task| thread(task.path())).collect());
+    tasks.map_or_else(|error| error.to_string(), |tasks: Vec<String>| tasks.join("; "))
 }
 
 /// Number of the mutant under way, and how many were accepted before.

@@ -5,13 +5,12 @@
 
 use std::fs::{File, Permissions};
 use std::io::Read as _;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Scratch, agent, skip};
+use crate::support::{Scratch, agent, free_port, skip};
 
 /// Programs of the cluster, and the packages that have them.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -31,10 +30,6 @@ pub struct Cluster {
     scratch: Scratch,
     /// The key server, the controller and the nodes, by name.
     daemons: Vec<(&'static str, Child)>,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
 impl Cluster {

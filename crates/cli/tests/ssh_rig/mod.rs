@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::fs::Permissions;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Scratch, skip, wait_for};
+use crate::support::{Scratch, free_port, skip, wait_for};
 
 /// A server with keys of its own; it ends with this value.
 pub struct Server {
@@ -40,7 +40,7 @@ impl Server {
         }
         // The folder that sshd leaves its rights in: a package that was never started has none yet.
         let _ = std::fs::create_dir("/run/sshd");
-        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {host}\nAuthorizedKeysFile {authorized}\nPidFile none\nStrictModes no\n\
              UsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nSetEnv FSAGE_RUNTIME_DIR={runtime}\n",

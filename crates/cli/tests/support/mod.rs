@@ -7,9 +7,11 @@
 mod skip;
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub use skip::skip;
@@ -168,6 +170,26 @@ pub fn at_rest(read: impl Fn() -> Vec<String>) -> Vec<String> {
 /// They come back to what they were, when other lanes' tests have ended what they do.
 pub fn comes_back(read: impl Fn() -> Vec<String>, before: &[String]) {
     wait_for(&format!("the host's settings to be {before:?}"), || read() == before);
+}
+
+/// Below the ports that the kernel itself chooses (`ip_local_port_range`, ip(7): from 32768 on): one of those can
+/// become another test's before a server that was given it has begun.
+const PORTS: std::ops::Range<u16> = 12_000..32_000;
+
+/// A port of this host that no server has. It is never the same twice in a process, and hardly ever in two
+/// processes.
+pub fn free_port() -> u16 {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let ports = u32::from(PORTS.end - PORTS.start);
+    let first = std::process::id().wrapping_mul(7919) % ports;
+    loop {
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+        assert!(asked < ports, "no port of {PORTS:?} is free");
+        let port = PORTS.start + u16::try_from((first + asked) % ports).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {

@@ -28,6 +28,10 @@ pub trait Source: Send {
     fn release(&mut self) -> Option<Operation>;
     /// How the last one went.
     fn completed(&mut self, operation: &Operation, outcome: &Outcome);
+    /// The last one was ended early, since the load is to stop.
+    fn interrupted(&mut self, operation: &Operation, outcome: &Outcome) {
+        self.completed(operation, outcome);
+    }
     /// Whether nothing can be done any more, whatever is picked.
     fn is_stuck(&self) -> bool;
     /// Bytes of the live files in whole blocks (cheap).

@@ -197,7 +197,7 @@ impl<S: Source> Worker<'_, S> {
         if !matches!(operation.action, Action::Fsync | Action::Fdatasync) {
             self.executor.pause(&|| shared.control.is_asked() || shared.halt.is_set());
         }
-        let outcome = self.execute(operation);
+        let Some(outcome) = self.execute(operation) else { return };
         let state = &mut self.state;
         state.misses = 0;
         state.tally.operations += 1;
@@ -227,7 +227,7 @@ impl<S: Source> Worker<'_, S> {
     }
 
     fn do_upkeep(&mut self, operation: &Operation) {
-        let outcome = self.execute(operation);
+        let Some(outcome) = self.execute(operation) else { return };
         if outcome.errno == 0 {
             self.state.tally.upkeep += 1;
             self.state.fault = self.state.fault.saturating_sub(1);
@@ -238,11 +238,16 @@ impl<S: Source> Worker<'_, S> {
         self.refresh();
     }
 
-    /// Runs an operation, tells the model and the trace.
+    /// Runs an operation, tells the model and the trace. Nothing where a stop of the load ended it early: then it is
+    /// neither done nor failed.
     #[inline]
-    fn execute(&mut self, operation: &Operation) -> Outcome {
-        let timed = self.executor.execute(operation);
-        self.source.completed(operation, &timed.outcome);
+    fn execute(&mut self, operation: &Operation) -> Option<Outcome> {
+        let timed = self.executor.execute_until(operation, self.shared.control);
+        if timed.interrupted {
+            self.source.interrupted(operation, &timed.outcome);
+        } else {
+            self.source.completed(operation, &timed.outcome);
+        }
         if let Some(feed) = &mut self.trace {
             let start_ns =
                 timed.start_raw_ns.saturating_sub(self.shared.start_raw_ns.load(Ordering::Relaxed));
@@ -258,7 +263,7 @@ impl<S: Source> Worker<'_, S> {
                 self.checkpoint();
             }
         }
-        timed.outcome
+        (!timed.interrupted).then_some(timed.outcome)
     }
 
     /// Notes in the trace what the tree comes to, and when to do so next.
@@ -343,7 +348,7 @@ impl<S: Source> Worker<'_, S> {
                 break;
             }
             let Some(operation) = self.source.release() else { break };
-            let outcome = self.execute(&operation);
+            let Some(outcome) = self.execute(&operation) else { break };
             if outcome.errno == 0 {
                 self.state.tally.upkeep += 1;
                 self.state.fault = self.state.fault.saturating_sub(1);

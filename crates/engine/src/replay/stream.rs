@@ -258,6 +258,12 @@ impl Source for Recorded {
         }
     }
 
+    fn interrupted(&mut self, operation: &Operation, _: &Outcome) {
+        // Still to be done, by who resumes.
+        self.model.fail(operation);
+        self.waiting = self.current.take();
+    }
+
     fn is_stuck(&self) -> bool {
         false
     }
