@@ -3,9 +3,9 @@
 //! An operation's latency is the time (`CLOCK_MONOTONIC_RAW`, or the virtual disk's own clock where there is
 //! one) from just before its first system call to just after its last one, open and close included; making
 //! the data is left out (a first chunk is made before, later ones with the watch held). Nothing is allocated,
-//! formatted, locked or dispatched dynamically in between (before the second MiB or
-//! access of an operation, and each one after it, it is asked whether to go on: a file of a foreign trace may have holes of
-//! many terabytes).
+//! formatted, locked or dispatched dynamically in between. The one exception: an operation of more than 1 MiB, or of
+//! several accesses, asks between its system calls whether to go on, since a file of a foreign trace may have holes of many
+//! terabytes.
 //!
 //! A create or append that fails half-way is undone, so that the tree model, which changes only on success,
 //! stays true. Files are reached by `openat` from a bounded cache of directory descriptors.
@@ -50,8 +50,8 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 /// Ordinary files ignore the last.
 const NO_WAITING: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
-/// What may end an operation early that moves more than [`CHUNK_BYTES`], or has several accesses. Asked between two
-/// system calls.
+/// Asked between the system calls of a long operation, one of more than [`CHUNK_BYTES`] or of several accesses: whether it
+/// goes on.
 pub trait Interrupt: std::fmt::Debug {
     /// Whether reading goes on.
     fn goes_on_reading(&self) -> bool;
@@ -174,7 +174,8 @@ pub struct Timed {
     pub outcome: Outcome,
     /// `CLOCK_MONOTONIC_RAW` just before its first system call.
     pub start_raw_ns: u64,
-    /// It was ended early ([`Interrupt`]); its errno is `ECANCELED`, and what it wrote of a file is there.
+    /// It was ended early ([`Interrupt`]), and its errno is `ECANCELED`. A create or append was undone; an overwrite or
+    /// random write may have left blocks of its version.
     pub interrupted: bool,
 }
 

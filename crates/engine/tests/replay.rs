@@ -220,11 +220,31 @@ fn an_interrupted_replay_goes_on_where_it_was() {
     assert_eq!(tree::walk(&directory).unwrap(), tree::walk(&folder.path().join("recorded")).unwrap());
 }
 
-/// Bytes of a file that is all hole: reading it takes hours.
+/// Bytes of a file that is all hole: reading it takes a quarter of an hour and more.
 const HOLE: u64 = 4 << 40;
 
+/// Ends the load when it says for the second time that this many operations are done: the next one is under way.
+struct StopperAt<'a> {
+    control: &'a Control,
+    operations: u64,
+    said: u32,
+}
+
+impl LoadSink for StopperAt<'_> {
+    fn tick(&mut self, _: Tick) {}
+    fn probe(&mut self, _: Probe) {}
+    fn progress(&mut self, operations: u64, _: u64, _: Option<f64>, _: &str) {
+        self.said += u32::from(operations == self.operations);
+        if self.said > 1 {
+            self.control.stop();
+        }
+    }
+    fn warning(&mut self, _: Warning) {}
+    fn trace_chunk(&mut self, _: &[u8]) {}
+}
+
 #[test]
-fn a_replay_that_reads_for_hours_can_be_stopped_and_reads_again_when_it_is_resumed() {
+fn a_replay_in_a_long_read_can_be_stopped_and_reads_again_when_it_is_resumed() {
     let folder = folder();
     let read = Operation { size: HOLE, ..operation(Action::Read { length: HOLE }, 1) };
     let rows = [
@@ -239,20 +259,59 @@ fn a_replay_that_reads_for_hours_can_be_stopped_and_reads_again_when_it_is_resum
     let directory = folder.path().join("hole");
     std::fs::create_dir(&directory).unwrap();
     for resumed_after in [0, 2] {
-        let control = Control::new();
-        let begun = Instant::now();
-        let result = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(300));
-                control.stop();
-            });
-            run_with(&path, &directory, &resume, &control, &mut NoSink).unwrap()
-        });
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        let (control, begun) = (Control::new(), Instant::now());
+        let mut stopper = StopperAt { control: &control, operations: 2 - resumed_after, said: 0 };
+        let result = run_with(&path, &directory, &resume, &control, &mut stopper).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
         assert_eq!(result.load.stopped_by, StopReason::Asked);
         assert_eq!((result.replay.resumed_after, result.load.operations), (resumed_after, 2 - resumed_after));
         assert!(result.load.failed.is_empty() && result.replay.divergence.is_none(), "{:?}", result.replay);
     }
+}
+
+/// Gives the load up a while after it has begun, and keeps its trace.
+struct Abandoner<'a>(&'a Control, Kept);
+
+impl LoadSink for Abandoner<'_> {
+    fn tick(&mut self, _: Tick) {}
+    fn probe(&mut self, _: Probe) {}
+    fn progress(&mut self, operations: u64, _: u64, _: Option<f64>, _: &str) {
+        if operations > 1 {
+            self.0.abandon();
+        }
+    }
+    fn warning(&mut self, _: Warning) {}
+    fn trace_chunk(&mut self, chunk: &[u8]) {
+        self.1.trace_chunk(chunk);
+    }
+}
+
+#[test]
+fn a_load_that_is_given_up_in_long_writes_leaves_what_a_replay_of_its_trace_makes() {
+    let folder = folder();
+    let (directory, path) = (folder.path().join("recorded"), folder.path().join("trace.parquet"));
+    std::fs::create_dir(&directory).unwrap();
+    let large = SizeSpec::Uniform { min: Bytes(8 << 20), max: Bytes(48 << 20) };
+    let drift = DriftSpec {
+        slots: 12,
+        file_size: large.clone(),
+        io_size: large,
+        weights: [K::Create, K::Overwrite, K::Append, K::RandomWrite, K::Delete]
+            .map(|kind| (kind, 2.0))
+            .into(),
+        ..DriftSpec::default()
+    };
+    let spec = LoadSpec { workload: WorkloadSpec::Drift(drift), ..spec(&directory, 100_000) };
+    let control = Control::new();
+    let mut sink = Abandoner(&control, Kept::default());
+    let result = load::run(&spec, &control, &mut sink).unwrap();
+    assert_eq!(result.stopped_by, StopReason::Asked);
+    std::fs::write(&path, &sink.1.0).unwrap();
+    let again = replay(&path, folder.path(), "again", &ReplayOptions::default()).unwrap();
+    assert_eq!((again.load.operations, &again.load.digest), (result.operations, &result.digest));
+    assert!(!again.replay.differs(), "{:?}", again.replay);
+    let trees = [directory, folder.path().join("again")].map(|directory| tree::walk(&directory).unwrap());
+    assert_eq!(trees[0], trees[1]);
 }
 
 #[test]

@@ -120,29 +120,30 @@ fn the_kernel_leaves_what_the_model_says() {
     }
 }
 
-/// Lets an operation go on so many times.
+/// Lets reads and writes go on so many times.
 #[derive(Debug)]
-struct After(Cell<u32>);
+struct After {
+    reads: Cell<u32>,
+    writes: Cell<u32>,
+}
 
 impl After {
-    const fn new(times: u32) -> Self {
-        Self(Cell::new(times))
+    const fn new(reads: u32, writes: u32) -> Self {
+        Self { reads: Cell::new(reads), writes: Cell::new(writes) }
     }
 
-    fn goes_on(&self) -> bool {
-        let left = self.0.get();
-        self.0.set(left.saturating_sub(1));
-        left > 0
+    fn goes_on(left: &Cell<u32>) -> bool {
+        left.replace(left.get().saturating_sub(1)) > 0
     }
 }
 
 impl Interrupt for After {
     fn goes_on_reading(&self) -> bool {
-        self.goes_on()
+        Self::goes_on(&self.reads)
     }
 
     fn goes_on_writing(&self) -> bool {
-        self.goes_on()
+        Self::goes_on(&self.writes)
     }
 }
 
@@ -160,7 +161,7 @@ fn an_operation_that_is_ended_early_leaves_the_size_that_the_model_has() {
     // As often as it is asked: not before the first part.
     let make = operation(Action::Create { length: 3 * MIB }, 1, 0);
     for (times, interrupted, left) in [(0, true, 0), (1, true, 0), (2, false, 3 * MIB)] {
-        let done = executor.execute_until(&make, &After::new(times));
+        let done = executor.execute_until(&make, &After::new(0, times));
         let errno = if interrupted { Errno::CANCELED.raw_os_error() } else { 0 };
         assert_eq!((done.interrupted, done.outcome.errno, size()), (interrupted, errno, left), "{times}");
     }
@@ -171,12 +172,14 @@ fn an_operation_that_is_ended_early_leaves_the_size_that_the_model_has() {
         (Action::Read { length: 3 * MIB }, 2),
         (Action::RandomRead { offset: 0, length: 4096, accesses: 3 }, 2),
     ] {
+        let reads = matches!(action, Action::Read { .. } | Action::RandomRead { .. });
+        let after = |times| if reads { After::new(times, 0) } else { After::new(0, times) };
         for times in 0..asked {
-            let done = executor.execute_until(&operation(action, 1, 3 * MIB), &After::new(times));
+            let done = executor.execute_until(&operation(action, 1, 3 * MIB), &after(times));
             assert!(done.interrupted, "{action:?} {times}");
             assert_eq!(size(), 3 * MIB, "{action:?} {times}");
         }
-        let done = executor.execute_until(&operation(action, 1, 3 * MIB), &After::new(asked));
+        let done = executor.execute_until(&operation(action, 1, 3 * MIB), &after(asked));
         assert_eq!((done.interrupted, done.outcome.errno), (false, 0), "{action:?}");
         if let Action::Append { .. } = action {
             assert_eq!(size(), 5 * MIB);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fsage_engine::load::{self, LoadSink, NoSink};
 use fsage_engine::replay::run_with;
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
-use fsage_model::load::{LoadSpec, Probe, Tick};
+use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick};
 use fsage_model::operation::{Action, DirectoryEntry, OperationKind};
 use fsage_model::replay::ReplayOptions;
 use fsage_model::warning::Warning;
@@ -16,6 +16,9 @@ use crate::dice::Dice;
 
 /// Most records that a replay is given; a footer may promise more than anyone can wait for.
 const RECORDS: usize = 100_000;
+
+/// Operations of the recorded load.
+const OPERATIONS: u64 = 120;
 
 pub struct Traces {
     whole: Vec<u8>,
@@ -42,13 +45,16 @@ impl Traces {
     pub fn new(test_directory: &TestDirectory) -> Self {
         let path = test_directory.path("inside/trace");
         let mut kept = Kept(Vec::new());
-        let spec = super::load::spec(&test_directory.work(), super::load::drift(), 120);
-        load::run(&LoadSpec { trace: true, ..spec }, &load::Control::new(), &mut kept).unwrap();
+        let spec = super::load::spec(&test_directory.work(), super::load::drift(), OPERATIONS);
+        // Not by time: on a busy host it would be shorter.
+        let stop = StopSpec { operations: Some(OPERATIONS), ..StopSpec::default() };
+        load::run(&LoadSpec { trace: true, stop, ..spec }, &load::Control::new(), &mut kept).unwrap();
         std::fs::write(&path, &kept.0).unwrap();
         let reader = trace::read(&path).unwrap();
         let (mut preamble, checkpoints) = (reader.preamble().clone(), reader.checkpoints().to_vec());
         let mut records: Vec<Record> = reader.map(Result::unwrap).collect();
-        // Nothing of this run's own time and place: the same seed makes the same mutants again.
+        // Nothing of this run's own time and, but for paths that lead elsewhere, place: the same seed makes the same mutants
+        // again.
         preamble.load.directory = PathBuf::from("/nowhere");
         for (start_ns, record) in (0..).step_by(100_000).zip(&mut records) {
             record.start_ns = start_ns;

@@ -109,8 +109,8 @@ fn wait(child: &mut Child, place: &Path) -> Result<(), String> {
     }
 }
 
-/// What the threads of a process do, for one who cannot have it again: name, state, ticks of processor time
-/// (proc_pid_stat(5)), where the kernel has it wait.
+/// What the threads of a process do, since the hang may not happen again: name, state, ticks of processor time
+/// (`proc_pid_stat(5)`), where the kernel has it wait.
 fn threads(child: &Child) -> String {
     let folder = PathBuf::from(format!("/proc/{}/task", child.id()));
     let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();

@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::executor::Interrupt;
-
 const RUN: u32 = 0;
 const PAUSE: u32 = 1;
 const STOP: u32 = 2;
@@ -34,13 +32,13 @@ impl Control {
         let _ = self.state.compare_exchange(PAUSE, RUN, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Ends the load before the next operation of each thread, paused or not, and in the middle of a long read. What its
-    /// result needs is still done: data that `fast` mode reserved space for is written.
+    /// Ends the load before the next operation of each thread, paused or not; a long read ends at once. What its result
+    /// needs is still done: data that `fast` mode reserved space for is written.
     pub fn stop(&self) {
         self.state.fetch_max(STOP, Ordering::AcqRel);
     }
 
-    /// Ends the load at once, in the middle of long writes too: what is reserved but not written stays so, and the result says it.
+    /// Ends the load at once, long writes too: what is reserved but not written stays so, and the result says it.
     pub fn abandon(&self) {
         self.state.store(ABANDON, Ordering::Release);
     }
@@ -77,17 +75,6 @@ impl Control {
             std::thread::sleep(Duration::from_millis(2));
         }
         !self.is_stopped()
-    }
-}
-
-/// A write comes to its end where the load is only to stop: nothing half written is left.
-impl Interrupt for Control {
-    fn goes_on_reading(&self) -> bool {
-        !self.is_stopped()
-    }
-
-    fn goes_on_writing(&self) -> bool {
-        !self.is_abandoned()
     }
 }
 

@@ -22,7 +22,7 @@ use super::message::{Arrival, Command, Failure, Message};
 use super::source::{Source, Step};
 use super::tally::{Progress, Tally};
 use super::tick::Sample;
-use crate::executor::Executor;
+use crate::executor::{Executor, Interrupt};
 use crate::trace::{Checkpoint, Feed, Record, checkpoint_after};
 use crate::workload::Feedback;
 
@@ -41,6 +41,17 @@ pub struct Shared<'a> {
     pub model_time: bool,
     /// And what is written is written back after so many operations, and not when time has passed.
     pub by_operations: bool,
+}
+
+/// A write comes to its end where the load only stops: nothing half written is left.
+impl Interrupt for Shared<'_> {
+    fn goes_on_reading(&self) -> bool {
+        !self.control.is_stopped() && !self.halt.is_set()
+    }
+
+    fn goes_on_writing(&self) -> bool {
+        !self.control.is_abandoned()
+    }
 }
 
 /// What a thread may stop by on its own.
@@ -238,17 +249,19 @@ impl<S: Source> Worker<'_, S> {
         self.refresh();
     }
 
-    /// Runs an operation, tells the model and the trace. Nothing where a stop of the load ended it early: then it is
+    /// Runs an operation, tells the model and the trace. Nothing where the end of the load ended it early: then it is
     /// neither done nor failed.
     #[inline]
     fn execute(&mut self, operation: &Operation) -> Option<Outcome> {
-        let timed = self.executor.execute_until(operation, self.shared.control);
+        let timed = self.executor.execute_until(operation, self.shared);
         if timed.interrupted {
             self.source.interrupted(operation, &timed.outcome);
         } else {
             self.source.completed(operation, &timed.outcome);
         }
-        if let Some(feed) = &mut self.trace {
+        // An interrupted read or create left nothing; of what else was interrupted a replay has to know the version.
+        let is_nothing = timed.interrupted && !operation.kind().writes_again();
+        if let Some(feed) = self.trace.as_mut().filter(|_| !is_nothing) {
             let start_ns =
                 timed.start_raw_ns.saturating_sub(self.shared.start_raw_ns.load(Ordering::Relaxed));
             feed.push(Record {
@@ -475,7 +488,35 @@ pub fn progress_share(done: [(u64, Option<u64>); 3]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fullness::Usage;
     use super::*;
+
+    #[test]
+    fn a_stop_ends_reads_and_only_giving_up_ends_writes() {
+        let control = Control::new();
+        let volume = Usage { used_bytes: 0, total_bytes: 1 };
+        let shared = |halt| Shared {
+            control: &control,
+            halt,
+            fullness: Fullness::new(volume),
+            progress: Vec::new(),
+            start_raw_ns: AtomicU64::new(0),
+            grow_share: AtomicU64::new(0),
+            model_time: false,
+            by_operations: false,
+        };
+        let halted = Halt::default();
+        halted.set(StopReason::Full);
+        let (shared, halted) = (shared(Halt::default()), shared(halted));
+        let goes_on = |shared: &Shared<'_>| (shared.goes_on_reading(), shared.goes_on_writing());
+        assert_eq!((goes_on(&shared), goes_on(&halted)), ((true, true), (false, true)));
+        control.pause();
+        assert_eq!(goes_on(&shared), (true, true));
+        control.stop();
+        assert_eq!(goes_on(&shared), (false, true));
+        control.abandon();
+        assert_eq!(goes_on(&shared), (false, false));
+    }
 
     #[test]
     fn shares_add_up_and_grow_with_the_total() {

@@ -259,9 +259,9 @@ impl Source for Recorded {
     }
 
     fn interrupted(&mut self, operation: &Operation, _: &Outcome) {
-        // Still to be done, by who resumes.
+        // Still to be done when the replay is resumed: neither the model nor the counter goes on.
         self.model.fail(operation);
-        self.waiting = self.current.take();
+        self.current = None;
     }
 
     fn is_stuck(&self) -> bool {

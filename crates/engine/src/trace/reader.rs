@@ -347,8 +347,13 @@ fn check_directory(Directory { number, parent }: Directory) -> Result<(), String
     Ok(())
 }
 
-/// Refuses a row that would not end in any reasonable time.
+/// Refuses a row that would not end in any reasonable time, and places in files that no file has (`loff_t`).
 fn check_row(operation: &Operation) -> Result<(), String> {
+    let columns = operation.columns();
+    let most = [operation.size, columns.offset, columns.length].into_iter().max().unwrap_or(0);
+    if i64::try_from(most).is_err() {
+        return Err(format!("no file has {most} bytes"));
+    }
     match operation.action {
         Action::RandomRead { accesses, .. } | Action::RandomWrite { accesses, .. }
             if accesses > ACCESSES_LIMIT =>
@@ -559,6 +564,15 @@ mod tests {
                 check_row(&row.into_record().operation)
             };
             assert!(of(ACCESSES_LIMIT).is_ok() && of(ACCESSES_LIMIT + 1).is_err());
+        }
+        let most = i64::MAX.cast_unsigned();
+        for (number, accepted) in [(most, true), (most + 1, false), (u64::MAX, false)] {
+            let read = Operation { size: number, ..Row::blank(OperationKind::Read).into_record().operation };
+            let append =
+                |offset, length| Operation { action: Action::Append { offset, length }, size: 0, ..read };
+            for operation in [read, append(number, 0), append(0, number)] {
+                assert_eq!(check_row(&operation).is_ok(), accepted, "{operation:?}");
+            }
         }
     }
 }
