@@ -18,6 +18,7 @@ mod directory;
 mod pause;
 mod settle;
 mod timers;
+mod transfer;
 mod watch;
 
 use std::path::Path;
@@ -29,7 +30,7 @@ use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::clock::raw_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
-use rustix::io::{self, Errno, retry_on_intr};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::disk::Clock;
 use crate::tree::{Directory, write_file_name};
@@ -38,10 +39,8 @@ use pause::MetadataWriter;
 use settle::Settler;
 pub use timers::KernelTimers;
 use timers::Timers;
-use watch::Watch;
-
-/// Most bytes moved by one system call; larger operations take several.
-pub const CHUNK_BYTES: usize = 1 << 20;
+pub use transfer::{CHUNK_BYTES, Interrupt};
+use transfer::{UnderWay, Uninterrupted, allocate, chunk_of, read_range, write_range};
 
 /// Permissions of new files and directories, before the umask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
@@ -49,52 +48,6 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 /// For every file that is opened: no link is followed, and a FIFO in a file's place is not waited for.
 /// Ordinary files ignore the last.
 const NO_WAITING: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
-
-/// Asked between the system calls of a long operation, one of more than [`CHUNK_BYTES`] or of several accesses: whether it
-/// goes on.
-pub trait Interrupt: std::fmt::Debug {
-    /// Whether reading goes on.
-    fn goes_on_reading(&self) -> bool;
-    /// Whether writing goes on.
-    fn goes_on_writing(&self) -> bool;
-}
-
-/// Every operation comes to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Uninterrupted;
-
-impl Interrupt for Uninterrupted {
-    fn goes_on_reading(&self) -> bool {
-        true
-    }
-
-    fn goes_on_writing(&self) -> bool {
-        true
-    }
-}
-
-/// What an operation under way needs: its watch, and what may end it early.
-#[derive(Debug)]
-struct UnderWay<'a> {
-    watch: Watch,
-    interrupt: &'a dyn Interrupt,
-    interrupted: bool,
-}
-
-impl UnderWay<'_> {
-    fn read_on(&mut self) -> Result<(), Errno> {
-        self.go_on(self.interrupt.goes_on_reading())
-    }
-
-    fn write_on(&mut self) -> Result<(), Errno> {
-        self.go_on(self.interrupt.goes_on_writing())
-    }
-
-    const fn go_on(&mut self, goes_on: bool) -> Result<(), Errno> {
-        self.interrupted |= !goes_on;
-        if goes_on { Ok(()) } else { Err(Errno::CANCELED) }
-    }
-}
 
 /// How an executor works; the same for every thread of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,7 +207,7 @@ impl Executor {
     pub fn execute_until(&mut self, operation: &Operation, interrupt: &dyn Interrupt) -> Timed {
         let before_ns = self.keep_timers();
         let mut result = self.prepare(operation);
-        let mut under_way = UnderWay { watch: Watch::start(&self.clock), interrupt, interrupted: false };
+        let mut under_way = UnderWay::start(&self.clock, interrupt);
         let start_raw_ns = if self.clock.is_model() { raw_ns() } else { under_way.watch.started() };
         if result.is_ok() {
             result = self.dispatch(operation, &mut under_way);
@@ -271,7 +224,7 @@ impl Executor {
         Timed {
             outcome: Outcome { errno: result.err().map_or(0, Errno::raw_os_error), latency_ns },
             start_raw_ns,
-            interrupted: under_way.interrupted,
+            interrupted: under_way.is_interrupted(),
         }
     }
 
@@ -375,9 +328,6 @@ impl Executor {
             Action::RandomWrite { .. } => {
                 let file = self.open_file(operation, OFlags::WRONLY)?;
                 operation.accesses().enumerate().try_for_each(|(access, (offset, length))| {
-                    if access > 0 {
-                        under_way.write_on()?;
-                    }
                     self.rewrite(file.as_fd(), operation, offset, length, access == 0, under_way)
                 })
             }
@@ -395,10 +345,7 @@ impl Executor {
             }
             Action::RandomRead { .. } => {
                 let file = self.open_file(operation, OFlags::RDONLY)?;
-                operation.accesses().enumerate().try_for_each(|(access, (offset, length))| {
-                    if access > 0 {
-                        under_way.read_on()?;
-                    }
+                operation.accesses().try_for_each(|(offset, length)| {
                     read_range(file.as_fd(), &mut self.buffer, offset, length, under_way)
                 })
             }
@@ -507,6 +454,7 @@ impl Executor {
         if self.options.write_mode != WriteMode::Fast {
             return write_range(file, &mut self.buffer, operation, offset, length, filled, under_way);
         }
+        under_way.write_on()?;
         if !self.options.in_place {
             let whole = length.next_multiple_of(BLOCK_BYTES);
             allocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, whole)?;
@@ -539,80 +487,4 @@ fn first_write(operation: &Operation) -> Option<(u64, u64)> {
 fn set_name(name: &mut Vec<u8>, number: u64) {
     name.clear();
     write_file_name(name, number);
-}
-
-/// The next chunk of a transfer of which `left` bytes are left.
-fn chunk_of(left: u64) -> usize {
-    usize::try_from(left).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES))
-}
-
-fn write_range(
-    file: BorrowedFd<'_>,
-    buffer: &mut AlignedBuffer,
-    operation: &Operation,
-    offset: u64,
-    length: u64,
-    mut filled: bool,
-    under_way: &mut UnderWay<'_>,
-) -> Result<(), Errno> {
-    let end = offset + length;
-    let mut at = offset;
-    while at < end {
-        let chunk = chunk_of(end - at);
-        if at > offset {
-            under_way.write_on()?;
-        }
-        if !filled {
-            under_way.watch.hold();
-            fsage_content::fill(&mut buffer[..chunk], operation.file, at, operation.version);
-            under_way.watch.go_on();
-        }
-        filled = false;
-        let mut done = 0;
-        while done < chunk {
-            // A short write continues where it ended; none at all means there is no room.
-            match retry_on_intr(|| io::pwrite(file, &buffer[done..chunk], at + as_u64(done)))? {
-                0 => return Err(Errno::NOSPC),
-                written => done += written,
-            }
-        }
-        at += as_u64(chunk);
-    }
-    Ok(())
-}
-
-/// Reads `length` bytes from `offset` on. A file that ends before is not what the model says: `ENODATA`.
-fn read_range(
-    file: BorrowedFd<'_>,
-    buffer: &mut AlignedBuffer,
-    offset: u64,
-    length: u64,
-    under_way: &mut UnderWay<'_>,
-) -> Result<(), Errno> {
-    let end = offset + length;
-    let mut at = offset;
-    while at < end {
-        if at > offset {
-            under_way.read_on()?;
-        }
-        // Whole blocks, as direct I/O needs them; what lies beyond the end of the file is not read.
-        let chunk = chunk_of((end - at).next_multiple_of(BLOCK_BYTES));
-        match retry_on_intr(|| io::pread(file, &mut buffer[..chunk], at))? {
-            0 => return Err(Errno::NODATA),
-            read => at += as_u64(read),
-        }
-    }
-    Ok(())
-}
-
-fn allocate(file: BorrowedFd<'_>, flags: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
-    if length == 0 {
-        return Ok(());
-    }
-    retry_on_intr(|| fs::fallocate(file, flags, offset, length))
-}
-
-/// A buffer length as an offset: `usize` is at most 64 bits on every target of ours.
-const fn as_u64(length: usize) -> u64 {
-    length as u64
 }
