@@ -9,9 +9,10 @@
 //! round, and ratios are formed within a round.
 //!
 //! Beside the rate stands the processor time that the server spends on a request, in the kernel too: what
-//! else runs on the machine changes it the least.
+//! else runs on the machine changes it the least. A server that only copies between the requests and one piece of
+//! memory, over the same transport, shows what the way to a server in user space costs by itself.
 //!
-//! `disk_bench serve FOLDER automatic|device RESERVE` is what it runs as the server: a disk behind a gate,
+//! `disk_bench serve FOLDER automatic|copy|device SIZE RESERVE` is what it runs as the server: a disk behind a gate,
 //! mounted and served as `fsage-disk` does it. It reads `log` and `end` from its standard input and answers
 //! each with a line.
 
@@ -24,12 +25,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fsage_bench::served::attach;
+use fsage_bench::served::{SECTOR_BYTES, attach};
 use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
-use fsage_disk::export::Gate;
 use fsage_disk::export::fuse::{Choice, Heartbeat, Session};
+use fsage_disk::export::{Backend, Gate};
 use fsage_disk::media::ram::Ram;
+use fsage_disk::request::{Data, Transfer};
 use fsage_disk::store::StoreOptions;
 use fsage_model::disk::DiskTime;
 use fsage_sys::{loopdev, mount};
@@ -57,9 +59,29 @@ fn main() -> io::Result<()> {
 fn serve(folder: &Path, transport: &str, size_bytes: u64, reserve_bytes: u64) -> io::Result<()> {
     let store = StoreOptions { reserve_bytes, ..StoreOptions::default() };
     let options = DiskOptions { store, ..DiskOptions::new(size_bytes) };
-    let disk = Disk::new(&options, Box::new(Ram)).map_err(io::Error::other)?;
-    let gate = Arc::new(Gate::new(disk, DiskTime::Model));
     let choice = if transport == "device" { Choice::Device } else { Choice::Automatic };
+    if transport == "copy" {
+        return serve_from(folder, choice, Flat::new(size_bytes), |_, _| true);
+    }
+    let disk = Disk::new(&options, Box::new(Ram)).map_err(io::Error::other)?;
+    serve_from(folder, choice, disk, |disk, line| {
+        if line == "log" {
+            disk.start_log();
+            true
+        } else {
+            disk.end_log()
+        }
+    })
+}
+
+/// Mounts `backend`, serves it, and answers each line of the standard input by what `command` says.
+fn serve_from<B: Backend + 'static>(
+    folder: &Path,
+    choice: Choice,
+    backend: B,
+    command: impl Fn(&mut B, &str) -> bool,
+) -> io::Result<()> {
+    let gate = Arc::new(Gate::new(backend, DiskTime::Model));
     let point = folder.join("mount");
     fs::create_dir(&point)?;
     let session = Session::mount(&point, choice, &folder.join("record")).map_err(io::Error::other)?;
@@ -69,15 +91,8 @@ fn serve(folder: &Path, transport: &str, size_bytes: u64, reserve_bytes: u64) ->
     let mut out = io::stdout();
     writeln!(out, "{:?} {}", session.transport(), session.file().display())?;
     for line in io::stdin().lines() {
-        let done = gate.with(|disk| {
-            if line.as_ref().is_ok_and(|line| line == "log") {
-                disk.start_log();
-                true
-            } else {
-                disk.end_log()
-            }
-        });
-        writeln!(out, "{done}")?;
+        let line = line?;
+        writeln!(out, "{}", gate.with(|backend| command(backend, &line)))?;
     }
     let abort = session.abort_handle();
     if mount::unmount(&point).is_err() {
@@ -85,6 +100,36 @@ fn serve(folder: &Path, transport: &str, size_bytes: u64, reserve_bytes: u64) ->
         let _ = mount::unmount_lazily(&point);
     }
     serving.join().map_err(|_| io::Error::other("the server died"))?.map_err(io::Error::other)
+}
+
+/// Memory in one piece: no map, no clock, no pages, nothing recognised. What it does not reach, no disk behind this transport can.
+struct Flat(Vec<u8>);
+
+impl Flat {
+    fn new(size_bytes: u64) -> Self {
+        Self(vec![1; usize::try_from(size_bytes).unwrap_or(0)])
+    }
+}
+
+impl Backend for Flat {
+    fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn block_bytes(&self) -> u32 {
+        SECTOR_BYTES
+    }
+
+    fn submit(&mut self, transfers: &mut [Transfer<'_>]) {
+        for transfer in transfers {
+            let at = usize::try_from(transfer.request.offset_bytes).unwrap_or(usize::MAX);
+            match &mut transfer.data {
+                Data::In(data) => data.copy_from_slice(&self.0[at..at + data.len()]),
+                Data::Out(data) => self.0[at..at + data.len()].copy_from_slice(data),
+                Data::None => {}
+            }
+        }
+    }
 }
 
 /// Who is asked.
@@ -98,12 +143,13 @@ struct Rival {
     same_without_log: Option<usize>,
 }
 
-const RIVALS: [Rival; 5] = [
+const RIVALS: [Rival; 6] = [
     Rival { name: "loop on tmpfs", transport: None, log: false, same_without_log: None },
     Rival { name: "**fsage**, io_uring", transport: Some("automatic"), log: false, same_without_log: None },
     Rival { name: "… recording", transport: Some("automatic"), log: true, same_without_log: Some(1) },
+    Rival { name: "a copy and nothing else, io_uring", transport: Some("copy"), log: false, same_without_log: None },
     Rival { name: "**fsage**, /dev/fuse", transport: Some("device"), log: false, same_without_log: None },
-    Rival { name: "… recording", transport: Some("device"), log: true, same_without_log: Some(3) },
+    Rival { name: "… recording", transport: Some("device"), log: true, same_without_log: Some(4) },
 ];
 
 /// What is asked, and how often the whole disk's size.
