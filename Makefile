@@ -1,4 +1,5 @@
 # make          build fsage, its agent and its disk server, static, into bin/, and their man pages
+# make aarch64  the same programs, static, for 64-bit ARM: boards reached over SSH, and guests (docs/targets.md)
 # make demo     set up, build, age ext4, xfs and btrfs on two modelled disks, and say what it cost; some minutes after the build
 # make test     set up, build, run every test and the fuzz targets for a moment; tells which tests were skipped
 # make test-full  make test, then the sweeps: every medium under every file system, kill storms, mutants, long fuzzing, and statistics
@@ -26,7 +27,7 @@ SKIPS := $(abspath $(TARGET_DIR))/skips.txt
 CARGO ?= cargo
 PROGRAMS := fsage fsage-agent fsage-disk
 
-.PHONY: all build setup setup-tests demo test test-full lint rooms bench docs install unbuilt uninstall man clean
+.PHONY: all build aarch64 setup setup-tests demo test test-full lint rooms bench docs install unbuilt uninstall man clean
 
 all: build man
 
@@ -45,6 +46,16 @@ build:
 		ln -sf "$(abspath $(TARGET_DIR))/$$triple/release/$$program" bin/$$program; \
 	done
 	@echo "built: $(PROGRAMS:%=bin/%)"
+
+aarch64: target = aarch64-unknown-linux-gnu
+aarch64:
+	@scripts/setup --aarch64
+	$(CARGO) build --release --locked --target $(target) --package fsage --package fsage-engine --package fsage-disk --bins
+	@mkdir -p bin
+	@for program in $(PROGRAMS); do \
+		ln -sf "$(abspath $(TARGET_DIR))/$(target)/release/$$program" bin/$$program-aarch64; \
+	done
+	@echo "built: $(PROGRAMS:%=bin/%-aarch64)"
 
 restore_owner = for path in demo $(STORE) $(REPORT); do [ ! -e $$path ] || $(SUDO) chown -R $(OWNER) $$path; done
 
@@ -73,12 +84,13 @@ test: setup-tests
 
 # What takes longer than a change should wait for. Each part is a script of its own, and a short form of it is among the tests.
 test-full: test
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build aarch64
 	$(SUDO) scripts/sweep
 	$(SUDO) scripts/fio-plot
 	$(SUDO) scripts/tmt-run
 	$(SUDO) scripts/kill-storm 1000
 	$(SUDO) scripts/target-storm
+	$(SUDO) scripts/aarch64-guest
 	$(SUDO) scripts/write-hole
 	$(SUDO) scripts/mutate 10000
 	scripts/fuzz --inputs 100000
@@ -128,6 +140,8 @@ install: $(if $(BUILT),,$(if $(SUDO_UID),unbuilt,build man))
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	install -s -m 755 $(PROGRAMS:%=bin/%) $(DESTDIR)$(PREFIX)/bin/
+	for program in $(PROGRAMS:%=bin/%-aarch64); do [ ! -e $$program ] || \
+		install -s --strip-program=aarch64-linux-gnu-strip -m 755 $$program $(DESTDIR)$(PREFIX)/bin/ || exit; done
 	install -m 644 $(TARGET_DIR)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(TARGET_DIR)/completions/fsage.bash \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/fsage

@@ -119,3 +119,14 @@ fn wrong_links_are_found() {
     );
     assert_eq!(fault(&page, "https://example.org/none"), None);
 }
+
+/// What docs/targets.md says that a kernel of one's own needs is in the configuration that docs/own-kernel.md builds.
+#[test]
+fn the_smallest_kernel_has_all_that_guests_need() {
+    let docs = structure::root().join("docs");
+    let text = std::fs::read_to_string(docs.join("targets.md")).unwrap();
+    let config = std::fs::read_to_string(docs.join("examples/own-kernel.config")).unwrap();
+    let wanted = text.split('`').filter(|word| word.starts_with("CONFIG_"));
+    let missing: Vec<&str> = wanted.clone().filter(|key| !config.contains(&format!("\n{key}=y\n"))).collect();
+    assert!(wanted.count() > 8 && missing.is_empty(), "{missing:?}");
+}

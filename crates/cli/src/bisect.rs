@@ -155,7 +155,7 @@ fn named(kernels: &[String]) -> Result<Vec<Candidate>, Problem> {
     }
     let candidate = |name: &String| {
         // Looked for now: a version that was not fetched is no kernel that fails.
-        let found = kernel::find(name)?;
+        let found = kernel::find(name, None)?;
         let folder = found.release.clone();
         Ok(Candidate { name: found.release, folder, kernel: name.clone(), commit: None })
     };

@@ -320,8 +320,16 @@ fn what_a_guest_lacks_is_named_before_anything_is_made() {
     let program = r#"driver.f2fs.mkfs=["mkfs.nowhere", "{device}"]"#;
     let kernel = r#"target={ kind = "guest", kernel = "2.4" }"#;
     let small = r#"target={ kind = "guest", memory = "64MiB" }"#;
+    let arm = r#"target={ kind = "guest", kernel = "6.1", architecture = "aarch64" }"#;
+    let vax = r#"target={ kind = "guest", kernel = "6.1", architecture = "vax" }"#;
     for (set, code, says) in [
         (vec![kernel], 3, ["no kernel `2.4`", "fsage kernel fetch 2.4"]),
+        (
+            vec![arm],
+            3,
+            ["no kernel `6.1` for aarch64 guests", "fsage kernel fetch 6.1 --architecture aarch64"],
+        ),
+        (vec![vax], 2, ["vax", "aarch64"]),
         (vec![GUEST, other], 3, ["no module `nosuchfs`", "fsage kernel list"]),
         (vec![GUEST, program], 3, ["`mkfs.nowhere`", "install"]),
         (vec![tree.as_str()], 2, ["lacks vmlinux", "make vmlinux"]),
@@ -363,6 +371,21 @@ fn kernels_are_listed_and_those_that_are_not_there_are_refused() {
     let stderr = String::from_utf8(missing.stderr).unwrap();
     assert_eq!(missing.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("no kernel 2.4 (it has ") && stderr.contains("6.1.0-"), "{stderr}");
+    let own = std::env::consts::ARCH;
+    for (words, says) in [
+        (vec!["kernel", "fetch", "6.1", "--architecture", "vax"], "known architectures: x86_64, aarch64"),
+        (vec!["kernel", "fetch", "6.1", "--package", "fio"], "--architecture"),
+        (
+            vec!["kernel", "fetch", "6.1", "--architecture", own, "--package", "fio"],
+            "install the package here",
+        ),
+        (vec!["kernel", "list", "--architecture", "aarch64"], "--available"),
+    ] {
+        let refused = fsage(&words);
+        let stderr = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains(says), "{words:?}: {stderr}");
+    }
 }
 
 /// A loop file in the guest's memory: what counts are the instructions of the kernel and of the load.

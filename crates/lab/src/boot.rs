@@ -35,8 +35,8 @@ const PORT_APPEARS: Duration = Duration::from_secs(10);
 const PLACE: &str = "/var/tmp/fsage-target-guest";
 
 /// Boots: mounts, loads the modules that were packed, and does trials until the host has no more. Then the machine is
-/// switched off; it does not return but with an error. What fails is told to `say` before: the kernel's console is the only
-/// place that the host reads then.
+/// switched off; it does not return but with an error. What fails is written to the kernel's log before, or, where there is none, given to `say`: the
+/// console is the only place that the host reads then.
 ///
 /// # Errors
 /// A module cannot be loaded, or there is no serial port. The machine is switched off then, too.
@@ -47,7 +47,9 @@ pub fn boot(say: &dyn Fn(&GuestError)) -> Result<(), GuestError> {
         return Err(GuestError::Boot { what: "boot".to_owned(), source });
     }
     let outcome = work();
-    if let Err(error) = &outcome {
+    if let Err(error) = &outcome
+        && log(error).is_err()
+    {
         say(error);
     }
     rustix::fs::sync();
@@ -55,6 +57,14 @@ pub fn boot(say: &dyn Fn(&GuestError)) -> Result<(), GuestError> {
         .or_else(|_| reboot(RebootCommand::Restart))
         .map_err(|error| failed("end", error))?;
     outcome
+}
+
+/// Writes an error to the kernel's log, which reaches the console also where the serial line has no interrupts, and before the machine is off.
+fn log(error: &GuestError) -> io::Result<()> {
+    let text = fsage_model::cause::in_one_line(error);
+    // Of errors: `quiet` leaves those.
+    let line = format!("<3>fsage: {}\n", escape::line(&text));
+    File::options().write(true).open("/dev/kmsg")?.write_all(line.as_bytes())
 }
 
 fn failed(what: &str, source: impl Into<io::Error>) -> GuestError {

@@ -33,7 +33,7 @@ pub use queue::{Parameter, QueueError, QueueSpec, SCHEDULERS, is_parameter};
 pub use search::*;
 pub use stack::{FastDrive, LayerSpec};
 pub use stage::*;
-pub use target::{GuestSpec, GuestTime, SshSpec, TargetSpec};
+pub use target::{Architecture, GuestSpec, GuestTime, SshSpec, TargetSpec};
 
 /// A study file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

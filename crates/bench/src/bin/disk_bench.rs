@@ -147,7 +147,12 @@ const RIVALS: [Rival; 6] = [
     Rival { name: "loop on tmpfs", transport: None, log: false, same_without_log: None },
     Rival { name: "**fsage**, io_uring", transport: Some("automatic"), log: false, same_without_log: None },
     Rival { name: "… recording", transport: Some("automatic"), log: true, same_without_log: Some(1) },
-    Rival { name: "a copy and nothing else, io_uring", transport: Some("copy"), log: false, same_without_log: None },
+    Rival {
+        name: "a copy and nothing else, io_uring",
+        transport: Some("copy"),
+        log: false,
+        same_without_log: None,
+    },
     Rival { name: "**fsage**, /dev/fuse", transport: Some("device"), log: false, same_without_log: None },
     Rival { name: "… recording", transport: Some("device"), log: true, same_without_log: Some(4) },
 ];

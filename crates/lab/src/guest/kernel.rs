@@ -1,40 +1,32 @@
 //! Kernels of guests: packages of the distribution, unpacked and never installed, or a built tree.
 //!
-//! Each has a folder in `/var/cache/fsage/kernels` (or `kernels` in `$FSAGE_CACHE_DIR`) with `vmlinux` (the kernel as ELF, which starts without unpacking
-//! itself) and `modules`.
+//! Each has a folder in `/var/cache/fsage/kernels` (or `kernels` in `$FSAGE_CACHE_DIR`) with `vmlinux` (the kernel, which starts without unpacking
+//! itself: as ELF on x86) and `modules`.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use fsage_model::study::Architecture;
+
+use super::GuestError;
+use super::machine::Machine;
 use super::module::unpack;
-use super::{GuestError, everything};
-use crate::tools::Invocation;
+use super::packages::{Packages, archives, cache, make, moved, unpack_one, workplace};
 
-/// Folder of all kernels: below `$FSAGE_CACHE_DIR`, or `/var/cache/fsage`.
-fn cache() -> PathBuf {
-    let named = std::env::var_os("FSAGE_CACHE_DIR").map(PathBuf::from);
-    named.unwrap_or_else(|| PathBuf::from("/var/cache/fsage")).join("kernels")
+/// Folder of all kernels.
+fn kernels() -> PathBuf {
+    cache().join("kernels")
 }
 
 /// Bytes of the file with a kernel's release, at most.
 const RELEASE_BYTES: u64 = 4096;
-
-/// Lists of packages are fetched again when they are so old.
-const LISTS: Duration = Duration::from_secs(24 * 3600);
-
-/// How the names of folders begin in which kernels are unpacked.
-const FETCH: &str = ".fetch-";
-
-/// How long a program of the package manager may take.
-const PACKAGES: Duration = Duration::from_secs(900);
 
 /// A kernel that a guest can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// As `uname -r` says.
     pub release: String,
-    /// The kernel as ELF.
+    /// The kernel, not compressed: as ELF on x86.
     pub image: PathBuf,
     /// Its modules.
     pub modules: PathBuf,
@@ -45,9 +37,9 @@ pub struct Kernel {
 /// # Errors
 /// The folder cannot be read.
 pub fn list() -> Result<Vec<Kernel>, GuestError> {
-    let cache = cache();
-    let read = |source| GuestError::Read { path: cache.clone(), source };
-    let entries = match std::fs::read_dir(&cache) {
+    let place = kernels();
+    let read = |source| GuestError::Read { path: place.clone(), source };
+    let entries = match std::fs::read_dir(&place) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(read)?,
     };
@@ -71,17 +63,23 @@ fn unpacked(folder: &Path) -> Option<Kernel> {
 }
 
 /// The kernel that a study names: `debian` (the newest that was fetched), the beginning of a release (`6.1`), or the
-/// path of a built tree.
+/// path of a built tree; for guests of `architecture`, or of any.
 ///
 /// # Errors
 /// It was not fetched, or the tree has no kernel or no modules.
-pub fn find(name: &str) -> Result<Kernel, GuestError> {
+pub fn find(name: &str, architecture: Option<Architecture>) -> Result<Kernel, GuestError> {
+    let machine = architecture.map(Machine::of);
     if name.starts_with('/') {
-        return built(Path::new(name));
+        return built(Path::new(name), machine.unwrap_or(Machine::wanted(None)?));
     }
-    let matches = |release: &str| name == "debian" || is_of(release, name);
+    let matches = |release: &str| {
+        (name == "debian" || is_of(release, name)) && machine.is_none_or(|machine| machine.runs(release))
+    };
     let found = list()?.into_iter().rev().find(|kernel| matches(&kernel.release));
-    found.ok_or_else(|| GuestError::NoKernel { name: name.to_owned() })
+    found.ok_or_else(|| GuestError::NoKernel {
+        name: name.to_owned(),
+        architecture: machine.filter(|machine| !machine.is_own()).map(|machine| machine.architecture),
+    })
 }
 
 /// Whether a release is one of a version such as `6.1`: not `6.12`.
@@ -89,13 +87,13 @@ fn is_of(release: &str, version: &str) -> bool {
     release.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// A tree in which `make vmlinux modules` has run, with its modules installed below it
+/// A tree in which `make vmlinux modules` has run (`make Image modules` for ARM), with its modules installed below it
 /// (`make modules_install INSTALL_MOD_PATH=.`).
-fn built(tree: &Path) -> Result<Kernel, GuestError> {
+fn built(tree: &Path, machine: &Machine) -> Result<Kernel, GuestError> {
     let lacks = |what: &str| GuestError::NotBuilt { tree: tree.to_owned(), lacks: what.to_owned() };
-    let image = tree.join("vmlinux");
+    let image = tree.join(machine.image);
     if !image.is_file() {
-        return Err(lacks("vmlinux (`make vmlinux`)"));
+        return Err(lacks(&format!("{} (`make {}`)", machine.image, machine.make)));
     }
     let path = tree.join("include/config/kernel.release");
     let release = fsage_sys::input::read_text(&path, RELEASE_BYTES)
@@ -114,118 +112,62 @@ fn numbers(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// The package manager with state of its own: nothing of the host's is read but its sources, and nothing written.
-struct Packages {
-    state: PathBuf,
-}
-
-impl Packages {
-    fn new() -> Result<Self, GuestError> {
-        let state = cache().join(".packages");
-        for folder in ["lists/partial", "cache/archives/partial"] {
-            make(&state.join(folder))?;
-        }
-        let status = state.join("status");
-        std::fs::write(&status, "").map_err(|source| GuestError::Write { path: status, source })?;
-        Ok(Self { state })
-    }
-
-    fn run(&self, program: &str, words: &[&str], folder: &Path) -> Result<String, GuestError> {
-        let state = self.state.display();
-        let options = [
-            format!("Dir::State::lists={state}/lists"),
-            format!("Dir::Cache={state}/cache"),
-            format!("Dir::State::status={state}/status"),
-            "APT::Sandbox::User=root".to_owned(),
-        ];
-        let mut argv = vec![program.to_owned()];
-        options.into_iter().for_each(|option| argv.extend(["-o".to_owned(), option]));
-        argv.extend(words.iter().map(|word| (*word).to_owned()));
-        run(argv, "apt", folder)
-    }
-
-    fn update(&self) -> Result<(), GuestError> {
-        let lists = self.state.join("lists");
-        let age =
-            lists.join("fetched").metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
-        if age.is_none_or(|age| age > LISTS) {
-            self.run("apt-get", &["-q", "update"], &self.state)?;
-            let path = lists.join("fetched");
-            std::fs::write(&path, "").map_err(|source| GuestError::Write { path, source })?;
-        }
-        Ok(())
-    }
-
-    /// Packages of kernels for this kind of processor, without those for clouds, for real time, and unsigned ones.
-    fn kernels(&self) -> Result<Vec<String>, GuestError> {
-        let names = self.run("apt-cache", &["pkgnames", "linux-image-"], &self.state)?;
-        let mut found: Vec<String> =
-            names.lines().filter(|name| release_of(name).is_some()).map(str::to_owned).collect();
-        found.sort_by_key(|name| numbers(name));
-        Ok(found)
-    }
+/// Packages of kernels for a machine, without those for clouds, for real time, and unsigned ones.
+fn packages_of(packages: &Packages, machine: &Machine) -> Result<Vec<String>, GuestError> {
+    let names = packages.run("apt-cache", &["pkgnames", "linux-image-"], &kernels())?;
+    let mut found: Vec<String> =
+        names.lines().filter(|name| release_of(name, machine).is_some()).map(str::to_owned).collect();
+    found.sort_by_key(|name| numbers(name));
+    Ok(found)
 }
 
 /// The release in the name of a package of a kernel.
-fn release_of(package: &str) -> Option<&str> {
+fn release_of<'a>(package: &'a str, machine: &Machine) -> Option<&'a str> {
     let release = package.strip_prefix("linux-image-")?;
-    let kind = if std::env::consts::ARCH == "aarch64" { "-arm64" } else { "-amd64" };
-    let version = release.strip_suffix(kind)?;
+    let version = release.strip_suffix(machine.debian)?.strip_suffix('-')?;
     let plain = |c: char| c.is_ascii_digit() || ".-+debpo~".contains(c);
     // Packages without a patch level only name the newest one.
     let whole = version.starts_with(|c: char| c.is_ascii_digit()) && numbers(version).len() >= 3;
     (whole && version.chars().all(plain)).then_some(release)
 }
 
-/// Releases of the kernels that the distribution has.
+/// Releases of the kernels that the distribution has for an architecture, this host's if none is given.
 ///
 /// # Errors
 /// There is no `apt-get`, or it fails.
-pub fn available() -> Result<Vec<String>, GuestError> {
-    let packages = Packages::new()?;
-    packages.update()?;
-    Ok(packages.kernels()?.iter().filter_map(|name| release_of(name)).map(str::to_owned).collect())
+pub fn available(architecture: Option<Architecture>) -> Result<Vec<String>, GuestError> {
+    let machine = Machine::wanted(architecture)?;
+    let names = packages_of(&Packages::of(machine)?, machine)?;
+    Ok(names.iter().filter_map(|name| release_of(name, machine)).map(str::to_owned).collect())
 }
 
 /// Fetches the newest kernel of a version such as `6.1` (`debian`: of any) and unpacks it. One that is there is not
-/// fetched again.
+/// fetched again. For guests of another architecture than this host's, see also [`super::program::fetch`].
 ///
 /// # Errors
 /// The distribution has none, the package manager fails, or there is no room.
-pub fn fetch(version: &str) -> Result<Kernel, GuestError> {
-    let packages = Packages::new()?;
-    remove_left();
-    packages.update()?;
-    let known = packages.kernels()?;
-    let matches = |name: &&String| {
-        release_of(name).is_some_and(|release| version == "debian" || is_of(release, version))
-    };
-    let package = known.iter().rev().find(matches).ok_or_else(|| GuestError::NoPackage {
-        version: version.to_owned(),
-        known: known.iter().filter_map(|name| release_of(name)).map(str::to_owned).collect(),
-    })?;
-    let release = release_of(package).unwrap_or_default().to_owned();
-    let place = cache().join(&release);
+pub fn fetch(version: &str, architecture: Option<Architecture>) -> Result<Kernel, GuestError> {
+    let machine = Machine::wanted(architecture)?;
+    let packages = Packages::of(machine)?;
+    let known = packages_of(&packages, machine)?;
+    let released = |name: &String| release_of(name, machine).map(str::to_owned);
+    let matches = |release: &String| version == "debian" || is_of(release, version);
+    let release =
+        known.iter().rev().filter_map(released).find(matches).ok_or_else(|| GuestError::NoPackage {
+            version: version.to_owned(),
+            known: known.iter().filter_map(released).collect(),
+        })?;
+    let place = kernels().join(&release);
     if let Some(kernel) = unpacked(&place) {
         return Ok(kernel);
     }
-    let work = tempfile::Builder::new()
-        .prefix(FETCH)
-        .tempdir_in(cache())
-        .map_err(|source| GuestError::Write { path: cache(), source })?;
-    packages.run("apt-get", &["-q", "download", package], work.path())?;
-    let archive = std::fs::read_dir(work.path())
-        .ok()
-        .and_then(|entries| {
-            entries
-                .flatten()
-                .map(|entry| entry.path())
-                .find(|path| path.extension().is_some_and(|end| end == "deb"))
-        })
-        .ok_or_else(|| GuestError::NoPackage { version: release.clone(), known: Vec::new() })?;
-    let words = ["dpkg-deb".to_owned(), "-x".to_owned(), archive.display().to_string(), "tree".to_owned()];
-    run(words.to_vec(), "dpkg", work.path())?;
+    let work = workplace(&kernels())?;
+    packages.run("apt-get", &["-q", "download", &format!("linux-image-{release}")], work.path())?;
+    let archive = archives(work.path())?.into_iter().next();
+    let archive =
+        archive.ok_or_else(|| GuestError::NoPackage { version: release.clone(), known: Vec::new() })?;
     let tree = work.path().join("tree");
+    unpack_one(&archive, &tree)?;
     let image = elf(&tree.join("boot").join(format!("vmlinuz-{release}")), work.path())?;
     let ready = work.path().join("ready");
     make(&ready)?;
@@ -236,24 +178,9 @@ pub fn fetch(version: &str) -> Result<Kernel, GuestError> {
         .iter()
         .find(|folder| folder.is_dir())
         .ok_or_else(|| GuestError::NotBuilt { tree: tree.clone(), lacks: "lib/modules".to_owned() })?;
-    let moved = |from: &Path, to: &Path| {
-        std::fs::rename(from, to).map_err(|source| GuestError::Write { path: to.to_owned(), source })
-    };
     moved(modules, &ready.join("modules"))?;
     moved(&ready, &place)?;
-    unpacked(&place).ok_or(GuestError::NoKernel { name: release })
-}
-
-/// Removes what a fetch that was killed left a day ago.
-fn remove_left() {
-    let entries = std::fs::read_dir(cache()).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(FETCH)) {
-        let age = entry.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
-        if age.is_some_and(|age| age > LISTS) {
-            // What cannot be removed is tried again by the next.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
+    unpacked(&place).ok_or(GuestError::NoKernel { name: release, architecture })
 }
 
 /// The kernel within a compressed one: boot protocol 2.08 and later (Linux, `Documentation/arch/x86/boot.rst`). What
@@ -300,21 +227,6 @@ fn payload(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(start..start + length.checked_sub(4)?)
 }
 
-fn run(argv: Vec<String>, package: &str, folder: &Path) -> Result<String, GuestError> {
-    let invocation = Invocation::new(argv, package.to_owned(), PACKAGES);
-    let here = |command: &mut std::process::Command| {
-        command.current_dir(folder).env("LC_ALL", "C.UTF-8");
-    };
-    let text = invocation.stream(here, None, everything)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-fn make(folder: &Path) -> Result<(), GuestError> {
-    fsage_sys::new_file::make_folder(folder, 0o755)
-        .map(drop)
-        .map_err(|source| GuestError::Write { path: folder.to_owned(), source })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,18 +239,21 @@ mod tests {
 
     #[test]
     fn packages_for_other_uses_are_left_out() {
-        let kind = if std::env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" };
-        for (name, right) in [
-            ("linux-image-6.1.0-56-", true),
-            ("linux-image-6.12.95+deb12-", true),
-            ("linux-image-6.1.0-56-cloud-", false),
-            ("linux-image-6.1.0-56-rt-", false),
-            ("linux-image-6.12-", false),
-            ("linux-image-", false),
-        ] {
-            assert_eq!(release_of(&format!("{name}{kind}")).is_some(), right, "{name}");
+        for architecture in Architecture::ALL {
+            let machine = Machine::of(architecture);
+            let kind = machine.debian;
+            for (name, right) in [
+                ("linux-image-6.1.0-56-", true),
+                ("linux-image-6.12.95+deb12-", true),
+                ("linux-image-6.1.0-56-cloud-", false),
+                ("linux-image-6.1.0-56-rt-", false),
+                ("linux-image-6.12-", false),
+                ("linux-image-", false),
+            ] {
+                assert_eq!(release_of(&format!("{name}{kind}"), machine).is_some(), right, "{name}");
+            }
+            assert!(release_of(&format!("linux-image-6.1.0-56-{kind}-unsigned"), machine).is_none());
         }
-        assert!(release_of(&format!("linux-image-6.1.0-56-{kind}-unsigned")).is_none());
     }
 
     #[test]

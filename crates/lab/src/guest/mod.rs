@@ -1,13 +1,16 @@
 //! Guests: a machine in QEMU with a kernel of one's own, made for one run and gone with it.
 //!
 //! A guest has nothing of the host but what is packed for it: this program, the modules and programs that the study
-//! needs, and their libraries, in the kernel's first file system. fsage is its first process (`boot`) and serves trials
+//! needs, and their libraries, in the kernel's first file system. One of another architecture has nothing of the host's at all: all this was
+//! built or fetched for it. fsage is its first process (`boot`) and serves trials
 //! on a serial port, as it does on other hosts.
 
 mod cpio;
 pub mod kernel;
+mod machine;
 mod module;
-mod program;
+mod packages;
+pub mod program;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,14 +22,16 @@ use std::time::Duration;
 
 use fsage_engine::host::tool::look_up;
 use fsage_model::problem::{EXIT_FAILED, EXIT_INTERNAL, EXIT_MISSING, EXIT_USAGE, Explain};
-use fsage_model::study::{GuestSpec, GuestTime, TargetSpec};
+use fsage_model::study::{Architecture, GuestSpec, GuestTime, TargetSpec};
 
 use crate::study::Study;
 use crate::target::{TargetError, program as own};
 use crate::tools::ToolError;
 use cpio::Archive;
 use kernel::Kernel;
+use machine::Machine;
 use module::Modules;
+use program::Programs;
 
 /// How long unpacking one file may take.
 const UNPACKING: Duration = Duration::from_secs(300);
@@ -59,10 +64,20 @@ const CONSOLE_BYTES: u64 = 16 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// No kernel of that version was fetched.
-    #[error("there is no kernel `{name}` for guests")]
+    #[error("there is no kernel `{name}` for {}guests", architecture.map(|found| format!("{} ", found.name())).unwrap_or_default())]
     NoKernel {
         /// As the study names it.
         name: String,
+        /// Of the guests, where it is not this host's.
+        architecture: Option<Architecture>,
+    },
+    /// Something for guests of another architecture was not fetched.
+    #[error("{what} for {} guests: not fetched", architecture.name())]
+    NotFetched {
+        /// What.
+        what: String,
+        /// Of the guests.
+        architecture: Architecture,
     },
     /// The distribution has no such kernel.
     #[error("the distribution has no kernel {version}{}", known_in_words(known))]
@@ -102,6 +117,8 @@ pub enum GuestError {
     NoQemu {
         /// Its name.
         program: &'static str,
+        /// The package that has it.
+        package: &'static str,
     },
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
@@ -143,6 +160,7 @@ impl Explain for GuestError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::NoKernel { .. }
+            | Self::NotFetched { .. }
             | Self::NoProgram { .. }
             | Self::NoQemu { .. }
             | Self::NoModule { .. }
@@ -157,10 +175,20 @@ impl Explain for GuestError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::NoKernel { name } if name.starts_with('/') => None,
-            Self::NoKernel { name } => Some(format!(
-                "`fsage kernel fetch {name}` fetches it; `fsage kernel list` lists the fetched ones"
-            )),
+            Self::NoKernel { name, .. } if name.starts_with('/') => None,
+            Self::NoKernel { name, architecture } => {
+                let option = architecture.map(|found| format!(" --architecture {}", found.name()));
+                let option = option.unwrap_or_default();
+                Some(format!(
+                    "`fsage kernel fetch {name}{option}` fetches it; `fsage kernel list` lists the fetched ones"
+                ))
+            }
+            Self::NotFetched { architecture, .. } => {
+                let name = architecture.name();
+                Some(format!(
+                    "`fsage kernel fetch --architecture {name}` fetches programs of file systems, with `--package NAME` also others"
+                ))
+            }
             Self::NoModule { .. } => {
                 Some("use another kernel: cloud kernels lack file systems (`fsage kernel list`)".to_owned())
             }
@@ -170,7 +198,7 @@ impl Explain for GuestError {
                     |package| format!("install it with `apt-get install {package}`"),
                 ))
             }
-            Self::NoQemu { .. } => Some("install it with `apt-get install qemu-system-x86`".to_owned()),
+            Self::NoQemu { package, .. } => Some(format!("install it with `apt-get install {package}`")),
             Self::Tool(error) => error.hint(),
             Self::Own(error) => Explain::hint(error),
             Self::Processor
@@ -227,16 +255,19 @@ impl Guest {
     }
 }
 
-/// Gives each guest of a study the release of its kernel, as found now: trials of another one are others.
+/// Gives each guest of a study the release of its kernel, as found now: trials of another one are others. This host's
+/// architecture is the same whether it is named or not.
 ///
 /// # Errors
 /// A kernel was not fetched, or a tree was not built.
 pub fn settle(study: &mut Study) -> Result<(), GuestError> {
     for cell in &mut study.cells {
-        if let TargetSpec::Guest(guest) = &mut cell.spec.target
-            && !guest.kernel.starts_with('/')
-        {
-            guest.kernel = kernel::find(&guest.kernel)?.release;
+        if let TargetSpec::Guest(guest) = &mut cell.spec.target {
+            let machine = Machine::wanted(guest.architecture)?;
+            guest.architecture = guest.architecture.filter(|_| !machine.is_own());
+            if !guest.kernel.starts_with('/') {
+                guest.kernel = kernel::find(&guest.kernel, Some(machine.architecture))?.release;
+            }
         }
     }
     Ok(())
@@ -256,9 +287,12 @@ pub enum Processor {
 const NO_KVM: &str = "no-kvm";
 
 impl Processor {
-    /// Those to be tried, the best first.
+    /// Those to be tried for a guest, the best first.
     #[must_use]
-    pub fn choices() -> Vec<Self> {
+    pub fn choices(guest: &GuestSpec) -> Vec<Self> {
+        if guest.architecture.is_some_and(|architecture| !Machine::of(architecture).is_own()) {
+            return vec![Self::Emulated];
+        }
         let there = File::options().read(true).write(true).open("/dev/kvm").is_ok();
         let works = there && !crate::lease::runtime::shared().join(NO_KVM).exists();
         if works { vec![Self::Kvm, Self::Emulated] } else { vec![Self::Emulated] }
@@ -296,13 +330,11 @@ pub fn prepare(
     processor: Processor,
     batch: Option<&[u8]>,
 ) -> Result<Guest, GuestError> {
-    const QEMU: &str = "qemu-system-x86_64";
-    if std::env::consts::ARCH != "x86_64" {
-        return Err(GuestError::Processor);
-    }
-    let program = look_up(QEMU).ok_or(GuestError::NoQemu { program: QEMU })?;
-    let kernel = kernel::find(&spec.kernel)?;
-    let mut archive = pack(&kernel, needs, processor)?;
+    let machine = Machine::wanted(spec.architecture)?;
+    let qemu = GuestError::NoQemu { program: machine.program, package: machine.package };
+    let program = look_up(machine.program).ok_or(qemu)?;
+    let kernel = kernel::find(&spec.kernel, Some(machine.architecture))?;
+    let mut archive = pack(&kernel, needs, machine, processor)?;
     let mut hasher = blake3::Hasher::new();
     hasher.update(archive.bytes());
     for path in [&kernel.image, &program] {
@@ -326,7 +358,7 @@ pub fn prepare(
     let lock = lock.map_err(|source| GuestError::Write { path, source })?;
     let path = folder.path().join("initramfs");
     std::fs::write(&path, archive).map_err(|source| GuestError::Write { path: path.clone(), source })?;
-    let arguments = arguments(spec, &kernel, processor, folder.path());
+    let arguments = arguments(spec, &kernel, machine, processor, folder.path());
     Ok(Guest { folder, _lock: lock, program, arguments, name: format!("guest {}", kernel.release), build })
 }
 
@@ -371,15 +403,22 @@ backup {
 ";
 
 /// The kernel's first file system.
-fn pack(kernel: &Kernel, needs: &Needs, processor: Processor) -> Result<Archive, GuestError> {
+fn pack(
+    kernel: &Kernel,
+    needs: &Needs,
+    machine: &'static Machine,
+    processor: Processor,
+) -> Result<Archive, GuestError> {
     let mut archive = Archive::default();
     for folder in ["/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", "/var/lib", "/etc"] {
         archive.folder(Path::new(folder));
     }
     for name in ["fsage", own::OTHERS[0], own::OTHERS[1]] {
-        let bytes = own::for_machine(name, std::env::consts::ARCH)?;
+        let bytes = own::for_machine(name, machine.architecture.name())?;
         archive.file(&Path::new(PROGRAMS).join(name), &bytes);
     }
+    // Also where all is in the kernel itself.
+    archive.folder(Path::new(MODULES_FOLDER));
     let modules = Modules::below(&kernel.modules, &kernel.release)?;
     let names = MODULES.into_iter().chain(needs.modules.iter().map(String::as_str));
     // An emulated processor gains nothing by it.
@@ -389,24 +428,22 @@ fn pack(kernel: &Kernel, needs: &Needs, processor: Processor) -> Result<Archive,
         let name = format!("{number:03}-{}.ko", module.name);
         archive.file(&Path::new(MODULES_FOLDER).join(name), &module.bytes);
     }
-    let optional = needs.optional_programs.iter().filter(|name| look_up(name).is_some());
-    let programs: BTreeSet<String> = needs.programs.iter().chain(optional).cloned().collect();
-    program::pack(&mut archive, &programs)?;
-    if programs.contains("lvm") {
+    let programs = Programs::of(machine)?;
+    let optional = needs.optional_programs.iter().filter(|name| programs.has(name));
+    let names: BTreeSet<String> = needs.programs.iter().chain(optional).cloned().collect();
+    program::pack(&mut archive, &names, &programs)?;
+    if names.contains("lvm") {
         archive.file(Path::new("/etc/lvm/lvm.conf"), LVM_SETTINGS.as_bytes());
     }
     Ok(archive)
 }
 
 /// Kernel line: quiet, and ended by a panic, or when a task hangs for ten minutes.
-const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 random.trust_cpu=on hung_task_panic=1 \
+const KERNEL_LINE: &str = "quiet panic=-1 random.trust_cpu=on hung_task_panic=1 \
                            sysctl.kernel.hung_task_timeout_secs=600";
 
 /// Its end: words before `rdinit` that the kernel does not know are no arguments of the first process.
 const INIT_LINE: &str = "rdinit=/fsage/fsage -- boot";
-
-/// What an emulated processor has besides, to boot fast: nothing of it is timed but by the clock of a modelled device.
-const EMULATED_LINE: &str = "mitigations=off nokaslr tsc=reliable no_timer_check lpj=4000000 cryptomgr.notests rcupdate.rcu_expedited=1";
 
 /// How fast the processor's clock counts; an emulated one takes long to find out, or never does on a busy host.
 fn kilohertz() -> u64 {
@@ -425,32 +462,42 @@ const VIRTUAL_KILOHERTZ: u64 = 1_000_000;
 /// The clock of a guest in virtual time begins at the same moment in each run.
 const VIRTUAL_CLOCK: &str = "base=2024-01-01T00:00:00,clock=vm";
 
+/// What the kernel is told.
+fn kernel_line(machine: &Machine, processor: Processor, is_virtual: bool) -> String {
+    let mut words = vec![format!("console={}", machine.console), KERNEL_LINE.to_owned()];
+    if processor == Processor::Emulated {
+        words.push(machine.emulated_line.to_owned());
+        words.extend(is_virtual.then(|| "norandmaps".to_owned()));
+        if machine.architecture == Architecture::X86_64 {
+            let kilohertz = if is_virtual { VIRTUAL_KILOHERTZ } else { kilohertz() };
+            words.push(format!("tsc_early_khz={kilohertz}"));
+        }
+    }
+    words.push(INIT_LINE.to_owned());
+    words.join(" ")
+}
+
 /// Arguments of QEMU: the smallest machine that it has, its serial port for frames on its standard input and output.
-fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &Path) -> Vec<OsString> {
+fn arguments(
+    spec: &GuestSpec,
+    kernel: &Kernel,
+    machine: &Machine,
+    processor: Processor,
+    folder: &Path,
+) -> Vec<OsString> {
     let is_virtual = spec.time == GuestTime::Virtual;
     let (accelerator, model) = match processor {
         // What a processor says of its own mitigations cannot always be set, and guests have none.
         Processor::Kvm => ("kvm", "host,-arch-capabilities"),
-        // Random numbers of this host would make each run another.
-        Processor::Emulated if is_virtual => ("tcg", "max,-rdrand,-rdseed"),
-        Processor::Emulated => ("tcg", "max"),
-    };
-    let line = match processor {
-        Processor::Kvm => format!("{KERNEL_LINE} {INIT_LINE}"),
-        Processor::Emulated => {
-            let kilohertz = if is_virtual { VIRTUAL_KILOHERTZ } else { kilohertz() };
-            let fixed = if is_virtual { "norandmaps " } else { "" };
-            format!("{KERNEL_LINE} {EMULATED_LINE} {fixed}tsc_early_khz={kilohertz} {INIT_LINE}")
-        }
+        Processor::Emulated if is_virtual => ("tcg", machine.repeatable),
+        Processor::Emulated => ("tcg", machine.processor),
     };
     let text = |text: String| OsString::from(text);
     let path = |name: &str| folder.join(name).into_os_string();
     let mut console = OsString::from("file:");
     console.push(path("console"));
     let memory = spec.memory.0.div_ceil(1 << 20);
-    let pairs: [(&str, OsString); 16] = [
-        ("-M", "microvm,x-option-roms=off".into()),
-        ("-bios", "qboot.rom".into()),
+    let pairs: [(&str, OsString); 14] = [
         ("-accel", accelerator.into()),
         ("-cpu", model.into()),
         ("-smp", text(spec.cpus.to_string())),
@@ -458,7 +505,7 @@ fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &P
         ("-display", "none".into()),
         ("-kernel", kernel.image.clone().into_os_string()),
         ("-initrd", path("initramfs")),
-        ("-append", text(line)),
+        ("-append", text(kernel_line(machine, processor, is_virtual))),
         ("-serial", console),
         ("-chardev", text(format!("stdio,id={PORT},signal=off"))),
         ("-device", "virtio-serial-device".into()),
@@ -469,7 +516,7 @@ fn arguments(spec: &GuestSpec, kernel: &Kernel, processor: Processor, folder: &P
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from);
     let counted: &[(&str, &str)] =
         if is_virtual { &[("-icount", "shift=1,sleep=off"), ("-seed", "42")] } else { &[] };
-    let counted = counted.iter().map(|(key, value)| (*key, OsString::from(value)));
-    let pairs = pairs.into_iter().chain(counted).flat_map(|(key, value)| [OsString::from(key), value]);
+    let fixed = machine.board.iter().chain(counted).map(|(key, value)| (*key, OsString::from(value)));
+    let pairs = fixed.chain(pairs).flat_map(|(key, value)| [OsString::from(key), value]);
     flags.into_iter().chain(pairs).collect()
 }

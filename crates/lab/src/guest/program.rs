@@ -1,52 +1,250 @@
-//! Programs of this host in a guest, with the libraries that they are linked with.
+//! Programs in a guest, with the libraries that they are linked with: those of this host, or, for another architecture, of
+//! packages that were fetched for it and unpacked in a folder.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsage_engine::host::tool::look_up;
+use fsage_model::study::Architecture;
 
 use super::cpio::Archive;
+use super::machine::Machine;
+use super::packages::{Packages, cache, make, moved, workplace};
 use super::{GuestError, everything};
-use crate::tools::Invocation;
+use crate::tools::{Invocation, ToolError};
 
-/// Files that programs read, where the host has them.
+/// Files that programs read, where they are there.
 const SETTINGS: [&str; 2] = ["/etc/mke2fs.conf", "/etc/xfs_mkfs.conf"];
 
-/// How long `ldd` may take.
+/// Packages with the programs of the file systems that fsage makes and that its examples describe.
+const PACKAGES: [&str; 4] = ["btrfs-progs", "e2fsprogs", "f2fs-tools", "xfsprogs"];
+
+/// How long listing a program's libraries may take.
 const LISTING: Duration = Duration::from_secs(60);
 
-/// Adds the programs, by the paths that they have here.
-pub(super) fn pack(archive: &mut Archive, programs: &BTreeSet<String>) -> Result<(), GuestError> {
+/// Where a guest's programs are.
+#[derive(Debug)]
+pub(super) enum Programs {
+    /// This host's own.
+    Own,
+    /// Below a folder, as they would be below `/`.
+    Fetched {
+        /// The folder, without links in its path.
+        root: PathBuf,
+        /// What they were fetched for.
+        machine: &'static Machine,
+    },
+}
+
+impl Programs {
+    /// Those for a machine.
+    pub fn of(machine: &'static Machine) -> Result<Self, GuestError> {
+        if machine.is_own() {
+            return Ok(Self::Own);
+        }
+        let tree = place(machine).join(TREE);
+        match tree.canonicalize() {
+            Ok(root) => Ok(Self::Fetched { root, machine }),
+            Err(_) => Err(GuestError::NotFetched {
+                what: "programs".to_owned(),
+                architecture: machine.architecture,
+            }),
+        }
+    }
+
+    /// Whether there is a program.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The path of a program in the guest.
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+        match self {
+            Self::Own => look_up(name),
+            Self::Fetched { .. } if name.contains('/') => {
+                Some(PathBuf::from(name)).filter(|path| self.file(path).is_some())
+            }
+            Self::Fetched { .. } => {
+                let paths = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+                paths.into_iter().find(|path| self.file(path).is_some())
+            }
+        }
+    }
+
+    /// Where the contents of a file of the guest are here; none: there is no such file.
+    fn file(&self, path: &Path) -> Option<PathBuf> {
+        let here = match self {
+            Self::Own => path.to_owned(),
+            Self::Fetched { root, .. } => {
+                let below = path.strip_prefix("/").unwrap_or(path);
+                // A link out of the folder would lead to a file of this host.
+                root.join(below).canonicalize().ok().filter(|found| found.starts_with(root))?
+            }
+        };
+        here.is_file().then_some(here)
+    }
+
+    /// The paths of a program's libraries, and of the loader.
+    fn libraries(&self, path: &Path) -> Result<Vec<PathBuf>, GuestError> {
+        match self {
+            Self::Own => libraries(path),
+            Self::Fetched { .. } => self.needed(path),
+        }
+    }
+
+    /// What a program names as needed, and what that needs. A library that is nowhere is left out: the loader says which one it lacks.
+    fn needed(&self, path: &Path) -> Result<Vec<PathBuf>, GuestError> {
+        let mut found: Vec<PathBuf> = Vec::new();
+        let mut open = vec![path.to_owned()];
+        while let Some(next) = open.pop() {
+            let Some(here) = self.file(&next) else { continue };
+            for path in names(&dynamic(&here)?).iter().filter_map(|name| self.library(name)) {
+                if !found.contains(&path) {
+                    found.push(path.clone());
+                    open.push(path);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the loader finds a library without any settings.
+    fn library(&self, name: &str) -> Option<PathBuf> {
+        if name.starts_with('/') {
+            return Some(PathBuf::from(name)).filter(|path| self.file(path).is_some());
+        }
+        let Self::Fetched { machine, .. } = self else { return None };
+        let own = format!("{}-linux-gnu", machine.architecture.name());
+        let folders =
+            ["/lib", "/usr/lib"].into_iter().flat_map(|lib| [Path::new(lib).join(&own), lib.into()]);
+        folders.map(|folder| folder.join(name)).find(|path| self.file(path).is_some())
+    }
+
+    fn missing(&self, name: &str) -> GuestError {
+        match self {
+            Self::Own => GuestError::NoProgram { program: name.to_owned() },
+            Self::Fetched { machine, .. } => {
+                GuestError::NotFetched { what: format!("`{name}`"), architecture: machine.architecture }
+            }
+        }
+    }
+}
+
+/// Adds the programs, by their paths.
+pub(super) fn pack(
+    archive: &mut Archive,
+    names: &BTreeSet<String>,
+    programs: &Programs,
+) -> Result<(), GuestError> {
     let mut add = |path: &Path| {
-        let bytes =
-            std::fs::read(path).map_err(|source| GuestError::Read { path: path.to_owned(), source })?;
+        let here = programs.file(path).unwrap_or_else(|| path.to_owned());
+        let bytes = std::fs::read(&here).map_err(|source| GuestError::Read { path: here, source })?;
         archive.file(path, &bytes);
         Ok::<(), GuestError>(())
     };
-    for name in programs {
-        let path = look_up(name).ok_or_else(|| GuestError::NoProgram { program: name.clone() })?;
+    for name in names {
+        let path = programs.find(name).ok_or_else(|| programs.missing(name))?;
         add(&path)?;
-        for library in libraries(&path)? {
+        for library in programs.libraries(&path)? {
             add(&library)?;
         }
     }
-    for path in SETTINGS.iter().map(Path::new).filter(|path| path.is_file()) {
+    for path in SETTINGS.iter().map(Path::new).filter(|path| programs.file(path).is_some()) {
         add(path)?;
     }
     Ok(())
 }
 
-/// What the loader would load for a program, and the loader.
+/// What was fetched for a machine: a list of packages, and the tree in which they are unpacked.
+fn place(machine: &Machine) -> PathBuf {
+    cache().join("programs").join(machine.architecture.name())
+}
+
+const LIST: &str = "packages";
+const TREE: &str = "tree";
+
+/// Fetches the programs of file systems for an architecture, those of `more` packages, and those that were fetched before,
+/// each with all it needs. Returns the names of the packages. For this host's architecture nothing is fetched: guests have its own programs.
+///
+/// # Errors
+/// The distribution has no such package, the package manager fails, or there is no room.
+pub fn fetch(architecture: Architecture, more: &[String]) -> Result<Vec<String>, GuestError> {
+    let machine = Machine::wanted(Some(architecture))?;
+    if machine.is_own() {
+        return Ok(Vec::new());
+    }
+    if let Some(name) = more.iter().find(|name| !is_package(name)) {
+        return Err(GuestError::NoPackage { version: name.clone(), known: Vec::new() });
+    }
+    let place = place(machine);
+    let before = std::fs::read_to_string(place.join(LIST)).unwrap_or_default();
+    let before: BTreeSet<String> =
+        before.lines().filter(|name| is_package(name)).map(str::to_owned).collect();
+    let mut wanted = before.clone();
+    wanted.extend(PACKAGES.iter().map(|name| (*name).to_owned()).chain(more.iter().cloned()));
+    let names: Vec<String> = wanted.iter().cloned().collect();
+    if wanted == before && place.join(TREE).is_dir() {
+        return Ok(names);
+    }
+    make(&place)?;
+    let work = workplace(&place)?;
+    let tree = work.path().join(TREE);
+    make(&tree)?;
+    Packages::of(machine)?.unpack(&names, &tree)?;
+    let old = place.join(TREE);
+    if old.is_dir() {
+        moved(&old, &work.path().join("old"))?;
+    }
+    moved(&tree, &old)?;
+    let path = place.join(LIST);
+    std::fs::write(&path, names.join("\n") + "\n").map_err(|source| GuestError::Write { path, source })?;
+    Ok(names)
+}
+
+/// Whether a text is the name of a package (Debian Policy, 5.6.1), and no option.
+fn is_package(name: &str) -> bool {
+    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() > 1 && name.starts_with(known) && name.chars().all(|c| known(c) || "+-.".contains(c))
+}
+
+/// What the loader would load for a program of this host, and the loader.
 fn libraries(path: &Path) -> Result<Vec<PathBuf>, GuestError> {
     let argv = vec!["ldd".to_owned(), path.to_string_lossy().into_owned()];
     let invocation = Invocation::new(argv, "libc-bin".to_owned(), LISTING);
     match invocation.stream(|_| {}, None, everything) {
         Ok(text) => Ok(paths(&String::from_utf8_lossy(&text))),
         // Its status for what is linked with nothing.
-        Err(crate::tools::ToolError::Status { .. }) => Ok(Vec::new()),
+        Err(ToolError::Status { .. }) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What a file says to the loader, of whatever architecture it is.
+fn dynamic(path: &Path) -> Result<String, GuestError> {
+    let words = ["readelf", "-W", "-l", "-d", "--"].map(str::to_owned).into_iter();
+    let argv = words.chain([path.to_string_lossy().into_owned()]).collect();
+    let invocation = Invocation::new(argv, "binutils".to_owned(), LISTING);
+    match invocation.stream(|_| {}, None, everything) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        // A script.
+        Err(ToolError::Status { .. }) => Ok(String::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The loader and the libraries in what `readelf` prints.
+fn names(text: &str) -> Vec<String> {
+    const BEGINS: [&str; 2] = ["[Requesting program interpreter: ", "(NEEDED)"];
+    let name = |line: &str| {
+        let begin = BEGINS.iter().find(|begin| line.contains(*begin))?;
+        let rest = line.split_once(begin)?.1;
+        // The name of a library has brackets of its own.
+        let rest = rest.split_once('[').map_or(rest, |(_, name)| name);
+        rest.split_once(']').map(|(name, _)| name.to_owned())
+    };
+    text.lines().filter_map(name).collect()
 }
 
 /// The paths in what `ldd` prints.
@@ -77,7 +275,64 @@ mod tests {
     #[test]
     fn a_program_that_is_not_here_is_named() {
         let programs = BTreeSet::from(["mkfs.nowhere".to_owned()]);
-        let error = pack(&mut Archive::default(), &programs).unwrap_err();
+        let error = pack(&mut Archive::default(), &programs, &Programs::Own).unwrap_err();
         assert!(error.to_string().contains("mkfs.nowhere"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let fetched = fetched(folder.path(), std::env::consts::ARCH);
+        let error = pack(&mut Archive::default(), &programs, &fetched).unwrap_err();
+        assert!(error.to_string().contains("`mkfs.nowhere`"), "{error}");
+    }
+
+    fn fetched(root: &Path, name: &str) -> Programs {
+        let machine = Machine::of(Architecture::named(name).unwrap());
+        Programs::Fetched { root: root.canonicalize().unwrap(), machine }
+    }
+
+    /// This host's own programs lie below `/` as those of another architecture do below their folder.
+    #[test]
+    fn what_the_loader_needs_is_found_without_it() {
+        for name in ["mke2fs", "sh", "mkfs.xfs"] {
+            let path = look_up(name).unwrap().canonicalize().unwrap();
+            let real = |paths: Vec<PathBuf>| {
+                paths.iter().map(|path| path.canonicalize().unwrap()).collect::<BTreeSet<_>>()
+            };
+            let own = real(Programs::Own.libraries(&path).unwrap());
+            let found = real(fetched(Path::new("/"), std::env::consts::ARCH).libraries(&path).unwrap());
+            assert!(own.len() > 1, "{own:?}");
+            assert_eq!(found, own, "{name}");
+        }
+    }
+
+    #[test]
+    fn links_out_of_the_folder_lead_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        std::fs::create_dir_all(root.join("usr/sbin")).unwrap();
+        std::fs::write(folder.path().join("secret"), "s").unwrap();
+        std::fs::write(root.join("usr/sbin/real"), "#!/bin/sh\n").unwrap();
+        for (name, to) in [("in", "real"), ("up", "../../../secret"), ("away", "/proc/self/exe")] {
+            std::os::unix::fs::symlink(to, root.join("usr/sbin").join(name)).unwrap();
+        }
+        let programs = fetched(&root, "aarch64");
+        let there = ["real", "in", "up", "away", "/usr/sbin/in", "/proc/self/exe", "../../secret"];
+        assert_eq!(there.map(|name| programs.has(name)), [true, true, false, false, true, false, false]);
+        let mut archive = Archive::default();
+        pack(&mut archive, &BTreeSet::from(["in".to_owned()]), &programs).unwrap();
+        assert!(archive.bytes().windows(9).any(|part| part == b"#!/bin/sh"));
+    }
+
+    #[test]
+    fn names_of_packages_are_no_options() {
+        for (name, right) in [
+            ("e2fsprogs", true),
+            ("libstdc++6", true),
+            ("-o", false),
+            ("a/b", false),
+            ("A", false),
+            ("x", false),
+            ("", false),
+        ] {
+            assert_eq!(is_package(name), right, "{name}");
+        }
     }
 }

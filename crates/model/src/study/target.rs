@@ -55,8 +55,10 @@ impl TargetSpec {
             Self::Guest(guest) => {
                 let ending = if guest.cpus == 1 { "" } else { "s" };
                 let time = if self.is_virtual() { ", virtual time" } else { "" };
+                let architecture =
+                    guest.architecture.map(|found| format!(" {}", found.name())).unwrap_or_default();
                 Some(format!(
-                    "guest {}, {}, {} processor{ending}{time}",
+                    "guest {}, {}, {}{architecture} processor{ending}{time}",
                     guest.kernel, guest.memory, guest.cpus
                 ))
             }
@@ -106,9 +108,44 @@ pub struct GuestSpec {
     /// Number of CPUs.
     #[serde(default = "one")]
     pub cpus: u32,
+    /// Architecture of its processor; absent: that of this host. Another one is emulated, and its kernel, its programs and
+    /// fsage for it have to be there (docs/targets.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Architecture>,
     /// Clock: `host` (default), or `virtual`, which counts the instructions of the guest, 2 ns each.
     #[serde(default, skip_serializing_if = "GuestTime::is_host")]
     pub time: GuestTime,
+}
+
+/// Architecture of a guest's processor, as `uname -m` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Architecture {
+    /// 64-bit x86.
+    #[serde(rename = "x86_64")]
+    X86_64,
+    /// 64-bit ARM.
+    #[serde(rename = "aarch64")]
+    Aarch64,
+}
+
+impl Architecture {
+    /// Those that guests can have.
+    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+
+    /// As `uname -m` names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    /// The architecture of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|architecture| architecture.name() == name)
+    }
 }
 
 /// Clock of a guest.
@@ -182,8 +219,19 @@ mod tests {
         assert!(serde_json::from_str::<TargetSpec>(r#"{"kind":"ssh","host":"a","hots":1}"#).is_err());
         let guest = read(r#"{"kind":"guest"}"#).name();
         assert_eq!(guest.as_deref(), Some("guest debian, 1GiB, 1 processor"));
+        let guest = read(r#"{"kind":"guest","architecture":"aarch64","cpus":2}"#).name();
+        assert_eq!(guest.as_deref(), Some("guest debian, 1GiB, 2 aarch64 processors"));
         let TargetSpec::Ssh(other) = other else { unreachable!() };
         assert_eq!(other.name(), "root@board:22");
+    }
+
+    #[test]
+    fn architectures_have_the_names_that_studies_use() {
+        for architecture in Architecture::ALL {
+            assert_eq!(serde_json::to_value(architecture).unwrap(), architecture.name());
+            assert_eq!(Architecture::named(architecture.name()), Some(architecture));
+        }
+        assert_eq!(Architecture::named("amd64"), None);
     }
 
     #[test]

@@ -137,7 +137,10 @@ impl Others {
         let choices = match (alone, processors.get(name)) {
             (Some(_), _) => vec![Processor::Emulated],
             (None, Some(known)) => vec![*known],
-            (None, None) => Processor::choices(),
+            (None, None) => match target {
+                TargetSpec::Guest(spec) => Processor::choices(spec),
+                TargetSpec::Local | TargetSpec::Ssh(_) => Vec::new(),
+            },
         };
         // What other cells of the study need is no part of a trial in virtual time.
         let needs = alone.map_or(needs, |alone| &alone.needs);
