@@ -48,6 +48,7 @@ build:
 	@echo "built: $(PROGRAMS:%=bin/%)"
 
 aarch64: target = aarch64-unknown-linux-gnu
+aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER = aarch64-linux-gnu-gcc
 aarch64:
 	@scripts/setup --aarch64
 	$(CARGO) build --release --locked --target $(target) --package fsage --package fsage-engine --package fsage-disk --bins
@@ -150,7 +151,7 @@ install: $(if $(BUILT),,$(if $(SUDO_UID),unbuilt,build man))
 	install -m 644 studies/*.toml $(DESTDIR)$(PREFIX)/share/fsage/studies/
 
 uninstall:
-	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/bin/%)
+	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/bin/%) $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/bin/%-aarch64)
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/fsage.1 $(DESTDIR)$(PREFIX)/share/man/man1/fsage-*.1
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/fsage
 	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_fsage

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<u8, Problem
     }
     for Fired { gate, metric, context, ratio, .. } in &fired {
         let place = if context.is_empty() { String::new() } else { format!(" ({context})") };
-        terminal.note(&format!("gate `{gate}` fired: {metric}{place} is at {ratio:.2}"));
+        terminal.note(&format!("gate `{gate}` fired: {metric}{place} is at {ratio:.4}"));
     }
     Ok(exit_code(&gates))
 }

@@ -70,6 +70,7 @@ fn fetch(args: &FetchArgs, terminal: &Terminal) -> Result<(), Problem> {
         let message = "guests of this host's architecture have its own programs";
         return Err(Problem { hint, ..Problem::new(EXIT_USAGE, message.to_owned()) });
     }
+    program::check(&args.packages)?;
     let kernel = kernel::fetch(&args.kernel, args.architecture)?;
     let packages = match args.architecture {
         Some(architecture) => program::fetch(architecture, &args.packages)?,

@@ -321,6 +321,7 @@ fn what_a_guest_lacks_is_named_before_anything_is_made() {
     let kernel = r#"target={ kind = "guest", kernel = "2.4" }"#;
     let small = r#"target={ kind = "guest", memory = "64MiB" }"#;
     let arm = r#"target={ kind = "guest", kernel = "6.1", architecture = "aarch64" }"#;
+    let many = r#"target={ kind = "guest", architecture = "aarch64", cpus = 9 }"#;
     let vax = r#"target={ kind = "guest", kernel = "6.1", architecture = "vax" }"#;
     for (set, code, says) in [
         (vec![kernel], 3, ["no kernel `2.4`", "fsage kernel fetch 2.4"]),
@@ -330,6 +331,7 @@ fn what_a_guest_lacks_is_named_before_anything_is_made() {
             ["no kernel `6.1` for aarch64 guests", "fsage kernel fetch 6.1 --architecture aarch64"],
         ),
         (vec![vax], 2, ["vax", "aarch64"]),
+        (vec![many], 2, ["9 processors", "at most 8"]),
         (vec![GUEST, other], 3, ["no module `nosuchfs`", "fsage kernel list"]),
         (vec![GUEST, program], 3, ["`mkfs.nowhere`", "install"]),
         (vec![tree.as_str()], 2, ["lacks vmlinux", "make vmlinux"]),
@@ -380,6 +382,10 @@ fn kernels_are_listed_and_those_that_are_not_there_are_refused() {
             "install the package here",
         ),
         (vec!["kernel", "list", "--architecture", "aarch64"], "--available"),
+        (
+            vec!["kernel", "fetch", "--architecture", "aarch64", "--package=-o"],
+            "is not the name of a package",
+        ),
     ] {
         let refused = fsage(&words);
         let stderr = String::from_utf8(refused.stderr).unwrap();

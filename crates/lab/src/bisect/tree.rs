@@ -76,7 +76,7 @@ impl Explain for TreeError {
 const OUTPUT_BYTES: u64 = 64 << 10;
 
 /// What a build makes, which is removed before the next one: a command that fails and says that it did well leaves none.
-const MADE: [&str; 2] = ["vmlinux", "include/config/kernel.release"];
+const MADE: [&str; 3] = ["vmlinux", "arch/arm64/boot/Image", "include/config/kernel.release"];
 
 /// How often is looked whether a build has ended, or is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

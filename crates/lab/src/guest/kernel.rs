@@ -70,16 +70,27 @@ fn unpacked(folder: &Path) -> Option<Kernel> {
 pub fn find(name: &str, architecture: Option<Architecture>) -> Result<Kernel, GuestError> {
     let machine = architecture.map(Machine::of);
     if name.starts_with('/') {
-        return built(Path::new(name), machine.unwrap_or(Machine::wanted(None)?));
+        return built(Path::new(name), machine.map_or_else(|| Machine::wanted(None), Ok)?);
     }
-    let matches = |release: &str| {
-        (name == "debian" || is_of(release, name)) && machine.is_none_or(|machine| machine.runs(release))
+    let fetched = list()?;
+    let found = match machine {
+        Some(machine) => newest(&fetched, name, |release| machine.runs(release)),
+        // This host's, if there is one.
+        None => Machine::wanted(None)
+            .ok()
+            .and_then(|own| newest(&fetched, name, |release| own.runs(release)))
+            .or_else(|| newest(&fetched, name, |_| true)),
     };
-    let found = list()?.into_iter().rev().find(|kernel| matches(&kernel.release));
-    found.ok_or_else(|| GuestError::NoKernel {
+    found.cloned().ok_or_else(|| GuestError::NoKernel {
         name: name.to_owned(),
         architecture: machine.filter(|machine| !machine.is_own()).map(|machine| machine.architecture),
     })
+}
+
+/// The newest of a version, of those that a machine runs.
+fn newest<'a>(fetched: &'a [Kernel], version: &str, runs: impl Fn(&str) -> bool) -> Option<&'a Kernel> {
+    let matches = |release: &str| (version == "debian" || is_of(release, version)) && runs(release);
+    fetched.iter().rev().find(|kernel| matches(&kernel.release))
 }
 
 /// Whether a release is one of a version such as `6.1`: not `6.12`.
@@ -171,6 +182,10 @@ pub fn fetch(version: &str, architecture: Option<Architecture>) -> Result<Kernel
     let image = elf(&tree.join("boot").join(format!("vmlinuz-{release}")), work.path())?;
     let ready = work.path().join("ready");
     make(&ready)?;
+    if !machine.starts(&image) {
+        let lacks = "a kernel that starts without unpacking itself".to_owned();
+        return Err(GuestError::NotBuilt { tree, lacks });
+    }
     let path = ready.join("vmlinux");
     std::fs::write(&path, image).map_err(|source| GuestError::Write { path, source })?;
     let modules = ["lib", "usr/lib"].map(|lib| tree.join(lib).join("modules").join(&release));
@@ -235,6 +250,26 @@ mod tests {
     fn versions_are_not_mixed_up() {
         assert!(is_of("6.1.0-56-amd64", "6.1") && !is_of("6.12.95+deb12-amd64", "6.1"));
         assert!(numbers("6.1.0-9-amd64") < numbers("6.1.0-10-amd64"));
+    }
+
+    #[test]
+    fn kernels_of_two_architectures_are_told_apart() {
+        let kernel = |release: &str| Kernel {
+            release: release.to_owned(),
+            image: PathBuf::new(),
+            modules: PathBuf::new(),
+        };
+        let fetched =
+            ["6.1.0-56-amd64", "6.1.0-57-arm64", "6.1.0-57-amd64", "6.12.95+deb12-arm64"].map(kernel);
+        let found = |version: &str, architecture| {
+            let machine = Machine::of(architecture);
+            newest(&fetched, version, |release| machine.runs(release)).map(|kernel| kernel.release.as_str())
+        };
+        assert_eq!(found("6.1", Architecture::X86_64), Some("6.1.0-57-amd64"));
+        assert_eq!(found("6.1", Architecture::Aarch64), Some("6.1.0-57-arm64"));
+        assert_eq!(found("debian", Architecture::Aarch64), Some("6.12.95+deb12-arm64"));
+        assert_eq!(found("6.12", Architecture::X86_64), None);
+        assert_eq!(found("6.1.0-57-arm64", Architecture::Aarch64), Some("6.1.0-57-arm64"));
     }
 
     #[test]

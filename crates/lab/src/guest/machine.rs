@@ -89,6 +89,15 @@ impl Machine {
         other.clone().all(|other| !other.ends(release))
     }
 
+    /// Whether it starts a kernel with these contents: ELF, or the header of an image for ARM (Linux,
+    /// `Documentation/arch/arm64/booting.rst`).
+    pub fn starts(&self, image: &[u8]) -> bool {
+        match self.architecture {
+            Architecture::X86_64 => image.starts_with(b"\x7fELF"),
+            Architecture::Aarch64 => image.get(56..60) == Some(b"ARM\x64"),
+        }
+    }
+
     fn ends(&self, release: &str) -> bool {
         release.strip_suffix(self.debian).is_some_and(|rest| rest.ends_with('-'))
     }
@@ -110,6 +119,15 @@ mod tests {
         ] {
             assert_eq!((x86.runs(release), arm.runs(release)), (of_x86, of_arm), "{release}");
         }
+    }
+
+    #[test]
+    fn kernels_that_unpack_themselves_are_refused() {
+        let (x86, arm) = (Machine::of(Architecture::X86_64), Machine::of(Architecture::Aarch64));
+        let image = [&[0; 56][..], b"ARM\x64"].concat();
+        assert!(arm.starts(&image) && !x86.starts(&image));
+        assert!(x86.starts(b"\x7fELF\x02") && !arm.starts(b"\x7fELF\x02"));
+        assert!(!arm.starts(b"MZ") && !x86.starts(b""));
     }
 
     #[test]

@@ -78,6 +78,14 @@ pub enum GuestError {
         what: String,
         /// Of the guests.
         architecture: Architecture,
+        /// Their kernel.
+        release: String,
+    },
+    /// No package can have such a name.
+    #[error("{name:?} is not the name of a package")]
+    PackageName {
+        /// As it was given.
+        name: String,
     },
     /// The distribution has no such kernel.
     #[error("the distribution has no kernel {version}{}", known_in_words(known))]
@@ -165,7 +173,7 @@ impl Explain for GuestError {
             | Self::NoQemu { .. }
             | Self::NoModule { .. }
             | Self::Processor => EXIT_MISSING,
-            Self::NoPackage { .. } | Self::NotBuilt { .. } => EXIT_USAGE,
+            Self::NoPackage { .. } | Self::PackageName { .. } | Self::NotBuilt { .. } => EXIT_USAGE,
             Self::Read { .. } | Self::Write { .. } => EXIT_FAILED,
             Self::Tool(error) => error.exit_code(),
             Self::Own(error) => Explain::exit_code(error),
@@ -183,12 +191,17 @@ impl Explain for GuestError {
                     "`fsage kernel fetch {name}{option}` fetches it; `fsage kernel list` lists the fetched ones"
                 ))
             }
-            Self::NotFetched { architecture, .. } => {
+            Self::NotFetched { architecture, release, .. } => {
                 let name = architecture.name();
                 Some(format!(
-                    "`fsage kernel fetch --architecture {name}` fetches programs of file systems, with `--package NAME` also others"
+                    "`fsage kernel fetch {release} --architecture {name}` fetches programs of file systems, with `--package NAME` also others"
                 ))
             }
+            Self::NoPackage { known, .. } if known.is_empty() => Some(
+                "look whether the package sources of this host (`/etc/apt`) have it for this architecture"
+                    .to_owned(),
+            ),
+            Self::PackageName { .. } => Some("lower case, digits and + - .".to_owned()),
             Self::NoModule { .. } => {
                 Some("use another kernel: cloud kernels lack file systems (`fsage kernel list`)".to_owned())
             }
@@ -234,6 +247,8 @@ pub struct Guest {
     pub arguments: Vec<OsString>,
     /// What it is called.
     pub name: String,
+    /// Architecture of its processor, as `uname -m` names it.
+    pub machine: &'static str,
     /// Tells what it is made of, the trial left out: 16 hexadecimal digits of a hash of its archive, its kernel and QEMU.
     pub build: String,
 }
@@ -359,7 +374,8 @@ pub fn prepare(
     let path = folder.path().join("initramfs");
     std::fs::write(&path, archive).map_err(|source| GuestError::Write { path: path.clone(), source })?;
     let arguments = arguments(spec, &kernel, machine, processor, folder.path());
-    Ok(Guest { folder, _lock: lock, program, arguments, name: format!("guest {}", kernel.release), build })
+    let (name, machine) = (format!("guest {}", kernel.release), machine.architecture.name());
+    Ok(Guest { folder, _lock: lock, program, arguments, name, machine, build })
 }
 
 /// Removes the folders of guests whose fsage was killed: nobody holds their locks.
@@ -428,7 +444,7 @@ fn pack(
         let name = format!("{number:03}-{}.ko", module.name);
         archive.file(&Path::new(MODULES_FOLDER).join(name), &module.bytes);
     }
-    let programs = Programs::of(machine)?;
+    let programs = Programs::of(machine, &kernel.release)?;
     let optional = needs.optional_programs.iter().filter(|name| programs.has(name));
     let names: BTreeSet<String> = needs.programs.iter().chain(optional).cloned().collect();
     program::pack(&mut archive, &names, &programs)?;
@@ -519,4 +535,59 @@ fn arguments(
     let fixed = machine.board.iter().chain(counted).map(|(key, value)| (*key, OsString::from(value)));
     let pairs = fixed.chain(pairs).flat_map(|(key, value)| [OsString::from(key), value]);
     flags.into_iter().chain(pairs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(json: &str) -> GuestSpec {
+        serde_json::from_str(json).unwrap()
+    }
+
+    /// Trials that were done before there were other architectures keep their ids.
+    #[test]
+    fn a_guest_with_this_host_s_processor_is_what_it_was() {
+        let plain = spec("{}");
+        assert!(!serde_json::to_string(&plain).unwrap().contains("architecture"));
+        let x86 = Machine::of(Architecture::X86_64);
+        assert!(
+            kernel_line(x86, Processor::Kvm, false)
+                == "console=ttyS0 quiet panic=-1 random.trust_cpu=on hung_task_panic=1 \
+                    sysctl.kernel.hung_task_timeout_secs=600 rdinit=/fsage/fsage -- boot"
+        );
+        let line = kernel_line(x86, Processor::Emulated, true);
+        assert_eq!(
+            line,
+            "console=ttyS0 quiet panic=-1 random.trust_cpu=on hung_task_panic=1 sysctl.kernel.hung_task_timeout_secs=600 \
+             mitigations=off nokaslr tsc=reliable no_timer_check lpj=4000000 cryptomgr.notests rcupdate.rcu_expedited=1 \
+             norandmaps tsc_early_khz=1000000 rdinit=/fsage/fsage -- boot"
+        );
+    }
+
+    #[test]
+    fn each_machine_has_its_own_board_processor_and_console() {
+        let kernel = Kernel { release: "6.1".to_owned(), image: "/k".into(), modules: "/m".into() };
+        let words = |architecture, json: &str, processor| -> Vec<String> {
+            let machine = Machine::of(architecture);
+            let found = arguments(&spec(json), &kernel, machine, processor, Path::new("/f"));
+            found.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        let has = |words: &[String], pair: [&str; 2]| words.windows(2).any(|found| found == pair);
+        let x86 = words(Architecture::X86_64, r#"{"cpus":2}"#, Processor::Emulated);
+        assert!(has(&x86, ["-M", "microvm,x-option-roms=off"]) && has(&x86, ["-bios", "qboot.rom"]));
+        assert!(has(&x86, ["-cpu", "max"]) && has(&x86, ["-smp", "2"]) && has(&x86, ["-m", "1024"]));
+        let arm = words(Architecture::Aarch64, r#"{"time":"virtual"}"#, Processor::Emulated);
+        assert!(has(&arm, ["-M", "virt,gic-version=2"]) && has(&arm, ["-cpu", "cortex-a57"]));
+        assert!(has(&arm, ["-icount", "shift=1,sleep=off"]) && !arm.contains(&"-bios".to_owned()));
+        assert!(arm.iter().any(|word| word.starts_with("console=ttyAMA0 ") && !word.contains("tsc")));
+        let kvm = words(Architecture::X86_64, "{}", Processor::Kvm);
+        assert!(has(&kvm, ["-accel", "kvm"]) && has(&kvm, ["-cpu", "host,-arch-capabilities"]));
+    }
+
+    #[test]
+    fn another_architecture_is_emulated() {
+        assert_eq!(Processor::choices(&spec(r#"{"architecture":"aarch64"}"#)), [Processor::Emulated]);
+        assert!(Processor::choices(&spec("{}")).contains(&Processor::Emulated));
+    }
 }

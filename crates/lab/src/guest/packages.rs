@@ -1,6 +1,7 @@
 //! The distribution's package manager with state of its own: nothing of the host's is read but its sources, and nothing
 //! written.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(super) fn cache() -> PathBuf {
 pub(super) struct Packages {
     state: PathBuf,
     machine: &'static Machine,
+    /// Nobody else fetches meanwhile.
+    _lock: File,
 }
 
 impl Packages {
@@ -33,10 +36,14 @@ impl Packages {
     pub fn of(machine: &'static Machine) -> Result<Self, GuestError> {
         let name =
             if machine.is_own() { ".packages".to_owned() } else { format!(".packages-{}", machine.debian) };
-        let packages = Self { state: cache().join("kernels").join(name), machine };
+        let state = cache().join("kernels").join(name);
         for folder in ["lists/partial", "cache/archives/partial"] {
-            make(&packages.state.join(folder))?;
+            make(&state.join(folder))?;
         }
+        let path = state.join("fsage-lock");
+        let lock = File::create(&path).and_then(|file| file.lock().map(|()| file));
+        let lock = lock.map_err(|source| GuestError::Write { path, source })?;
+        let packages = Self { state, machine, _lock: lock };
         write(&packages.state.join("status"))?;
         packages.update()?;
         Ok(packages)
@@ -48,6 +55,7 @@ impl Packages {
         let mut options = vec![
             format!("Dir::State::lists={state}/lists"),
             format!("Dir::Cache={state}/cache"),
+            format!("Dir::Cache::archives={state}/cache/archives/"),
             format!("Dir::State::status={state}/status"),
             format!("Dir::State::extended_states={state}/extended_states"),
             "APT::Sandbox::User=root".to_owned(),
@@ -65,8 +73,7 @@ impl Packages {
     fn update(&self) -> Result<(), GuestError> {
         let lists = self.state.join("lists");
         let fetched = lists.join("fetched");
-        let age = fetched.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
-        if age.is_none_or(|age| age > LISTS) {
+        if !is_new(&fetched) {
             self.run("apt-get", &["-q", "update"], &self.state)?;
             write(&fetched)?;
         }
@@ -79,11 +86,27 @@ impl Packages {
         let begin = ["-q", "--yes", "--no-install-recommends", "--download-only", "install"];
         let words: Vec<&str> = begin.into_iter().chain(names.iter().map(String::as_str)).collect();
         self.run("apt-get", &words, &self.state)?;
-        for archive in archives(&self.state.join("cache/archives"))? {
+        let found = archives(&self.state.join("cache/archives"))?;
+        let has = |name: &String| {
+            let begin = format!("{name}_");
+            found
+                .iter()
+                .any(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&begin)))
+        };
+        if let Some(name) = names.iter().find(|name| !has(name)) {
+            return Err(GuestError::NoPackage { version: name.clone(), known: Vec::new() });
+        }
+        for archive in found {
             unpack_one(&archive, tree)?;
         }
         self.run("apt-get", &["clean"], &self.state).map(drop)
     }
+}
+
+/// Whether a file was written within a day.
+pub(super) fn is_new(path: &Path) -> bool {
+    let age = path.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
+    age.is_some_and(|age| age <= LISTS)
 }
 
 /// The packages in a folder.

@@ -10,7 +10,7 @@ use fsage_model::study::Architecture;
 
 use super::cpio::Archive;
 use super::machine::Machine;
-use super::packages::{Packages, cache, make, moved, workplace};
+use super::packages::{Packages, cache, is_new, make, moved, workplace};
 use super::{GuestError, everything};
 use crate::tools::{Invocation, ToolError};
 
@@ -34,22 +34,24 @@ pub(super) enum Programs {
         root: PathBuf,
         /// What they were fetched for.
         machine: &'static Machine,
+        /// The kernel that they run on.
+        release: String,
     },
 }
 
 impl Programs {
-    /// Those for a machine.
-    pub fn of(machine: &'static Machine) -> Result<Self, GuestError> {
+    /// Those for a machine with a kernel of this release.
+    pub fn of(machine: &'static Machine, release: &str) -> Result<Self, GuestError> {
         if machine.is_own() {
             return Ok(Self::Own);
         }
-        let tree = place(machine).join(TREE);
+        let (tree, release) = (place(machine).join(TREE), release.to_owned());
         match tree.canonicalize() {
-            Ok(root) => Ok(Self::Fetched { root, machine }),
-            Err(_) => Err(GuestError::NotFetched {
-                what: "programs".to_owned(),
-                architecture: machine.architecture,
-            }),
+            Ok(root) => Ok(Self::Fetched { root, machine, release }),
+            Err(_) => {
+                let architecture = machine.architecture;
+                Err(GuestError::NotFetched { what: "programs".to_owned(), architecture, release })
+            }
         }
     }
 
@@ -79,8 +81,11 @@ impl Programs {
             Self::Own => path.to_owned(),
             Self::Fetched { root, .. } => {
                 let below = path.strip_prefix("/").unwrap_or(path);
+                // Where `/lib` is a link to `/usr/lib`, no package has the link.
+                let places = [root.join(below), root.join("usr").join(below)];
+                let there = places.iter().find_map(|place| place.canonicalize().ok());
                 // A link out of the folder would lead to a file of this host.
-                root.join(below).canonicalize().ok().filter(|found| found.starts_with(root))?
+                there.filter(|found| found.starts_with(root))?
             }
         };
         here.is_file().then_some(here)
@@ -94,16 +99,21 @@ impl Programs {
         }
     }
 
-    /// What a program names as needed, and what that needs. A library that is nowhere is left out: the loader says which one it lacks.
+    /// What a program names as needed, and what that needs. A library that is nowhere is left out: the loader says which one it lacks. The
+    /// loader itself has to be there.
     fn needed(&self, path: &Path) -> Result<Vec<PathBuf>, GuestError> {
         let mut found: Vec<PathBuf> = Vec::new();
         let mut open = vec![path.to_owned()];
         while let Some(next) = open.pop() {
             let Some(here) = self.file(&next) else { continue };
-            for path in names(&dynamic(&here)?).iter().filter_map(|name| self.library(name)) {
-                if !found.contains(&path) {
-                    found.push(path.clone());
-                    open.push(path);
+            for name in names(&dynamic(&here)?) {
+                match self.library(&name) {
+                    Some(path) if !found.contains(&path) => {
+                        found.push(path.clone());
+                        open.push(path);
+                    }
+                    None if name.starts_with('/') => return Err(self.missing(&name)),
+                    _ => {}
                 }
             }
         }
@@ -125,8 +135,9 @@ impl Programs {
     fn missing(&self, name: &str) -> GuestError {
         match self {
             Self::Own => GuestError::NoProgram { program: name.to_owned() },
-            Self::Fetched { machine, .. } => {
-                GuestError::NotFetched { what: format!("`{name}`"), architecture: machine.architecture }
+            Self::Fetched { machine, release, .. } => {
+                let (what, release) = (format!("`{name}`"), release.clone());
+                GuestError::NotFetched { what, architecture: machine.architecture, release }
             }
         }
     }
@@ -166,7 +177,8 @@ const LIST: &str = "packages";
 const TREE: &str = "tree";
 
 /// Fetches the programs of file systems for an architecture, those of `more` packages, and those that were fetched before,
-/// each with all it needs. Returns the names of the packages. For this host's architecture nothing is fetched: guests have its own programs.
+/// each with all it needs; what was fetched within a day stays. Returns the names of the packages. For this host's architecture nothing is
+/// fetched: guests have its own programs.
 ///
 /// # Errors
 /// The distribution has no such package, the package manager fails, or there is no room.
@@ -175,20 +187,21 @@ pub fn fetch(architecture: Architecture, more: &[String]) -> Result<Vec<String>,
     if machine.is_own() {
         return Ok(Vec::new());
     }
-    if let Some(name) = more.iter().find(|name| !is_package(name)) {
-        return Err(GuestError::NoPackage { version: name.clone(), known: Vec::new() });
-    }
+    check(more)?;
     let place = place(machine);
-    let before = std::fs::read_to_string(place.join(LIST)).unwrap_or_default();
+    let list = place.join(LIST);
+    let before = std::fs::read_to_string(&list).unwrap_or_default();
     let before: BTreeSet<String> =
         before.lines().filter(|name| is_package(name)).map(str::to_owned).collect();
     let mut wanted = before.clone();
     wanted.extend(PACKAGES.iter().map(|name| (*name).to_owned()).chain(more.iter().cloned()));
     let names: Vec<String> = wanted.iter().cloned().collect();
-    if wanted == before && place.join(TREE).is_dir() {
+    if wanted == before && is_new(&list) && place.join(TREE).is_dir() {
         return Ok(names);
     }
-    make(&place)?;
+    // What is unpacked keeps its set-user-ID bits.
+    fsage_sys::new_file::make_folder(&place, 0o700)
+        .map_err(|source| GuestError::Write { path: place.clone(), source })?;
     let work = workplace(&place)?;
     let tree = work.path().join(TREE);
     make(&tree)?;
@@ -198,9 +211,20 @@ pub fn fetch(architecture: Architecture, more: &[String]) -> Result<Vec<String>,
         moved(&old, &work.path().join("old"))?;
     }
     moved(&tree, &old)?;
-    let path = place.join(LIST);
-    std::fs::write(&path, names.join("\n") + "\n").map_err(|source| GuestError::Write { path, source })?;
+    std::fs::write(&list, names.join("\n") + "\n")
+        .map_err(|source| GuestError::Write { path: list, source })?;
     Ok(names)
+}
+
+/// Refuses what is not the name of a package.
+///
+/// # Errors
+/// One is not.
+pub fn check(packages: &[String]) -> Result<(), GuestError> {
+    match packages.iter().find(|name| !is_package(name)) {
+        Some(name) => Err(GuestError::PackageName { name: name.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Whether a text is the name of a package (Debian Policy, 5.6.1), and no option.
@@ -226,7 +250,10 @@ fn dynamic(path: &Path) -> Result<String, GuestError> {
     let words = ["readelf", "-W", "-l", "-d", "--"].map(str::to_owned).into_iter();
     let argv = words.chain([path.to_string_lossy().into_owned()]).collect();
     let invocation = Invocation::new(argv, "binutils".to_owned(), LISTING);
-    match invocation.stream(|_| {}, None, everything) {
+    let here = |command: &mut std::process::Command| {
+        command.env("LC_ALL", "C.UTF-8");
+    };
+    match invocation.stream(here, None, everything) {
         Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
         // A script.
         Err(ToolError::Status { .. }) => Ok(String::new()),
@@ -285,7 +312,39 @@ mod tests {
 
     fn fetched(root: &Path, name: &str) -> Programs {
         let machine = Machine::of(Architecture::named(name).unwrap());
-        Programs::Fetched { root: root.canonicalize().unwrap(), machine }
+        Programs::Fetched { root: root.canonicalize().unwrap(), machine, release: "6.1".to_owned() }
+    }
+
+    #[test]
+    fn names_are_read_of_what_readelf_prints() {
+        let text = "      [Requesting program interpreter: /lib/ld-linux-aarch64.so.1]\n \
+                    0x0000000000000001 (NEEDED)             Shared library: [libext2fs.so.2]\n \
+                    0x000000000000000e (SONAME)             Library soname: [libno.so]\n";
+        assert_eq!(names(text), ["/lib/ld-linux-aarch64.so.1", "libext2fs.so.2"]);
+    }
+
+    /// As in distributions without a `/lib` of their own.
+    #[test]
+    fn what_lies_below_usr_is_found_by_its_old_name_and_a_loader_has_to_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let sh = look_up("sh").unwrap();
+        let put = |path: &Path| {
+            let to = folder.path().join("usr").join(path.strip_prefix("/").unwrap());
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(path, &to).unwrap();
+        };
+        std::fs::create_dir_all(folder.path().join("bin")).unwrap();
+        std::fs::copy(&sh, folder.path().join("bin/sh")).unwrap();
+        let programs = fetched(folder.path(), std::env::consts::ARCH);
+        let error = programs.libraries(Path::new("/bin/sh")).unwrap_err().to_string();
+        assert!(error.contains("`/lib") && error.contains("not fetched"), "{error}");
+        let own = Programs::Own.libraries(&sh).unwrap();
+        own.iter().for_each(|path| put(path));
+        let found = programs.libraries(Path::new("/bin/sh")).unwrap();
+        assert_eq!(found.len(), own.len(), "{found:?}");
+        assert!(found.iter().all(|path| path.starts_with("/lib") || path.starts_with("/lib64")), "{found:?}");
+        let mut archive = Archive::default();
+        pack(&mut archive, &BTreeSet::from(["sh".to_owned()]), &programs).unwrap();
     }
 
     /// This host's own programs lie below `/` as those of another architecture do below their folder.

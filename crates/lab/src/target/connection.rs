@@ -87,12 +87,12 @@ impl Connection {
     pub fn guest(
         program: PathBuf,
         arguments: Vec<OsString>,
-        name: String,
+        (name, machine): (String, &'static str),
         patience: Patience<'_>,
     ) -> Result<Self, TargetError> {
         let greet = move |_: &mut ChildStdin, stdout: ChildStdout| {
             let (_, input) = line(BufReader::with_capacity(256 << 10, stdout), READY, patience)?;
-            Ok(Greeted { machine: std::env::consts::ARCH.to_owned(), complete: true, input })
+            Ok(Greeted { machine: machine.to_owned(), complete: true, input })
         };
         Self::start(program, arguments, name, Box::new(greet))
     }

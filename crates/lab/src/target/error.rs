@@ -156,7 +156,7 @@ impl TargetError {
             }
             Self::Unreachable { said, .. } => Some(unreachable_hint(said).to_owned()),
             Self::Machine { program, .. } => Some(format!(
-                "build fsage for it and put it beside this program as {program} (docs/targets.md)"
+                "build fsage for it (`make aarch64` for 64-bit ARM) and put it beside this program as {program} (docs/targets.md)"
             )),
             Self::Failed { failure, .. } if !failure.hint.is_empty() => Some(failure.hint.clone()),
             Self::Nonsense { .. } => Some("run the study again: it resumes".to_owned()),

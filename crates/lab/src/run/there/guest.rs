@@ -78,7 +78,7 @@ pub(super) fn booted(
             Some(alone) => Patience { longest: BATCH, is_given_up: alone.is_given_up },
             None => Patience { longest: processor.boots_within(), is_given_up: &|| false },
         };
-        match Connection::guest(program, arguments, guest.name.clone(), patience) {
+        match Connection::guest(program, arguments, (guest.name.clone(), guest.machine), patience) {
             Ok(connection) => {
                 // The same guest starts by another one: it was the processor's fault.
                 failed.into_iter().for_each(Processor::failed);

@@ -1,6 +1,6 @@
 //! What a study says of the host that its trials run on: these words become arguments of `ssh`.
 
-use fsage_model::study::{GuestSpec, GuestTime, SshSpec, StudySpec, TargetSpec};
+use fsage_model::study::{Architecture, GuestSpec, GuestTime, SshSpec, StudySpec, TargetSpec};
 
 use super::Checker;
 use crate::study::schema::Problem;
@@ -10,6 +10,9 @@ const LEAST_MEMORY: u64 = 256 << 20;
 
 /// Processors of a guest, at most.
 const MOST_CPUS: u32 = 64;
+
+/// Processors that the interrupt controller of an emulated ARM machine has room for (GICv2).
+const MOST_ARM_CPUS: u32 = 8;
 
 pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
     let mut check = Checker::new(&["target"]);
@@ -66,6 +69,10 @@ fn of_guest(check: &mut Checker, guest: &GuestSpec) {
     });
     check.require((1..=MOST_CPUS).contains(&guest.cpus), "cpus", || {
         format!("{} processors: 1 to {MOST_CPUS}", guest.cpus)
+    });
+    let arm = guest.architecture == Some(Architecture::Aarch64);
+    check.require(!arm || guest.cpus <= MOST_ARM_CPUS, "cpus", || {
+        format!("{} processors: at most {MOST_ARM_CPUS} of 64-bit ARM", guest.cpus)
     });
     check.require(guest.time == GuestTime::Host || guest.cpus == 1, "cpus", || {
         "a guest in virtual time has one processor: the order of the instructions of several is not fixed"
