@@ -276,6 +276,29 @@ const STACKS: &str = r#"matrix."volume.stack"=[
     [{ kind = "raid", level = 10 }],
 ]"#;
 
+/// The processes of guests.
+fn machines(mark: &Path) -> Vec<u32> {
+    let ours = victim::ours(mark).into_iter();
+    ours.filter(|one| one.name.starts_with("qemu")).map(|one| one.pid).collect()
+}
+
+/// The process of the guest, as soon as it has a trial.
+fn working(rig: &Rig, mark: &Path) -> u32 {
+    let log = || {
+        let trials = std::fs::read_dir(rig.lab.store().join("trials")).ok()?;
+        let path = trials.flatten().next()?.path().join("log.txt");
+        std::fs::read_to_string(path).ok()
+    };
+    let begun = std::time::Instant::now();
+    while log().is_none_or(|log| !log.contains("on guest")) {
+        assert!(begun.elapsed().as_secs() < 150, "no trial began");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let found = machines(mark);
+    assert_eq!(found.len(), 1);
+    found[0]
+}
+
 #[test]
 fn a_guest_that_is_killed_fails_its_trial_and_the_study_resumes() {
     let Some(rig) = Rig::new() else { return };
@@ -283,30 +306,56 @@ fn a_guest_that_is_killed_fails_its_trial_and_the_study_resumes() {
     let mut run = rig.command(&[GUEST, EXT4]);
     run.env("FSAGE_RUNTIME_DIR", &mark).stdout(Stdio::null()).stderr(Stdio::piped());
     let run = run.spawn().unwrap();
-    let log = || {
-        let trials = std::fs::read_dir(rig.lab.store().join("trials")).ok()?;
-        let path = trials.flatten().next()?.path().join("log.txt");
-        std::fs::read_to_string(path).ok()
-    };
-    // The guest has the trial by then.
-    let begun = std::time::Instant::now();
-    while log().is_none_or(|log| !log.contains("on guest")) {
-        assert!(begun.elapsed().as_secs() < 150, "no trial began");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let machines = || -> Vec<u32> {
-        let ours = victim::ours(&mark).into_iter();
-        ours.filter(|one| one.name.starts_with("qemu")).map(|one| one.pid).collect()
-    };
-    assert_eq!(machines().len(), 1);
-    machines().into_iter().for_each(victim::kill);
+    victim::kill(working(&rig, &mark));
     let Output { status, stderr, .. } = run.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     assert_eq!(status.code(), Some(4), "{stderr}");
     assert!(rig.lab.trials()[0].error.contains("was lost during trial"), "{}", rig.lab.trials()[0].error);
-    wait_for("the guest to be gone", || machines().is_empty());
+    wait_for("the guest to be gone", || machines(&mark).is_empty());
     let (code, stderr) = rig.run(&[GUEST, EXT4]);
     assert_eq!(code, Some(0), "{stderr}");
+    rig.lab.nothing_left();
+}
+
+/// A file system that is made by a command that crashes the kernel.
+#[test]
+fn a_guest_that_panics_fails_its_trial_with_what_its_kernel_said() {
+    let Some(rig) = Rig::new() else { return };
+    let crash = r#"driver.f2fs.mkfs=["sh", "-c", "echo c >/proc/sysrq-trigger # {device}"]"#;
+    let (code, stderr) = rig.run(&[GUEST, crash]);
+    assert_eq!(code, Some(4), "{stderr}");
+    let trials = rig.lab.trials();
+    assert_eq!(trials.len(), 2);
+    for trial in &trials {
+        if trial.factors["file_system.kind"] == "f2fs" {
+            assert_eq!(trial.status, TrialStatus::Failed);
+            assert!(trial.error.contains("Kernel panic - not syncing: sysrq"), "{}", trial.error);
+        } else {
+            assert_eq!(trial.status, TrialStatus::Complete, "{}", trial.error);
+        }
+    }
+    rig.lab.nothing_left();
+}
+
+/// QEMU is stopped, so that nothing comes from the guest, and nothing says that it ended.
+#[test]
+fn a_guest_that_hangs_fails_its_trial() {
+    let Some(rig) = Rig::new() else { return };
+    let mark = rig.lab.scratch.path().join("runtime");
+    let mut run = rig.command(&[GUEST, EXT4, "stage.age.stop.operations=2_000_000"]);
+    run.env("FSAGE_RUNTIME_DIR", &mark).stdout(Stdio::null()).stderr(Stdio::piped());
+    let run = run.spawn().unwrap();
+    let machine = working(&rig, &mark);
+    assert!(Command::new("kill").args(["-STOP", &machine.to_string()]).status().unwrap().success());
+    let Output { status, stderr, .. } = run.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(status.code(), Some(4), "{stderr}");
+    let error = &rig.lab.trials()[0].error;
+    assert!(
+        error.contains("was lost during trial") && error.contains("nothing was heard for 30 s"),
+        "{error}"
+    );
+    wait_for("the guest to be gone", || machines(&mark).is_empty());
     rig.lab.nothing_left();
 }
 

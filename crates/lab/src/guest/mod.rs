@@ -254,7 +254,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// What its kernel wrote to its console, the end of it.
+    /// What its kernel wrote to its console: the lines that say what is wrong, and the end.
     #[must_use]
     pub fn console(&self) -> String {
         let mut text = Vec::new();
@@ -265,9 +265,33 @@ impl Guest {
             file.take(CONSOLE_BYTES).read_to_end(&mut text)
         });
         let text = read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&text).into_owned());
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        lines[lines.len().saturating_sub(12)..].join("\n")
+        telling(&text)
     }
+}
+
+/// The end of what a kernel wrote, after the lines before it in which it says what is wrong: registers and stacks follow these.
+fn telling(text: &str) -> String {
+    const WORDS: [&str; 8] = [
+        "BUG",
+        "Kernel panic",
+        "Oops",
+        "Internal error",
+        "Unable to handle",
+        "RIP: 0010:",
+        " pc : ",
+        "fsage: ",
+    ];
+    const LINES: usize = 12;
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let says = |line: &&&str| WORDS.iter().any(|word| line.contains(word));
+    let (before, end) = lines.split_at(lines.len().saturating_sub(LINES));
+    let mut found: Vec<&str> = before.iter().filter(says).take(LINES / 2).copied().collect();
+    if !found.is_empty() {
+        found.push("…");
+    }
+    let rest = LINES - found.len();
+    found.extend(&end[end.len().saturating_sub(rest)..]);
+    found.join("\n")
 }
 
 /// Gives each guest of a study the release of its kernel, as found now: trials of another one are others. This host's
@@ -576,13 +600,29 @@ mod tests {
         let has = |words: &[String], pair: [&str; 2]| words.windows(2).any(|found| found == pair);
         let x86 = words(Architecture::X86_64, r#"{"cpus":2}"#, Processor::Emulated);
         assert!(has(&x86, ["-M", "microvm,x-option-roms=off"]) && has(&x86, ["-bios", "qboot.rom"]));
-        assert!(has(&x86, ["-cpu", "max"]) && has(&x86, ["-smp", "2"]) && has(&x86, ["-m", "1024"]));
+        assert!(has(&x86, ["-cpu", "max,-erms"]) && has(&x86, ["-smp", "2"]) && has(&x86, ["-m", "1024"]));
         let arm = words(Architecture::Aarch64, r#"{"time":"virtual"}"#, Processor::Emulated);
         assert!(has(&arm, ["-M", "virt,gic-version=2"]) && has(&arm, ["-cpu", "cortex-a57"]));
         assert!(has(&arm, ["-icount", "shift=1,sleep=off"]) && !arm.contains(&"-bios".to_owned()));
         assert!(arm.iter().any(|word| word.starts_with("console=ttyAMA0 ") && !word.contains("tsc")));
         let kvm = words(Architecture::X86_64, "{}", Processor::Kvm);
         assert!(has(&kvm, ["-accel", "kvm"]) && has(&kvm, ["-cpu", "host,-arch-capabilities"]));
+    }
+
+    #[test]
+    fn a_kernel_s_last_words_begin_with_what_is_wrong() {
+        let short = "one\n\n two\n";
+        assert_eq!(telling(short), "one\n two");
+        let trace: String = (0..30).map(|number| format!("[ 2.1] R{number}: 0\n")).collect();
+        let text = format!("[ 2.0] Kernel panic - not syncing: x\n[ 2.0] RIP: 0010:ext4_foo+0x1\n{trace}");
+        let lines = telling(&text);
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 12);
+        assert_eq!(
+            lines[..3],
+            ["[ 2.0] Kernel panic - not syncing: x", "[ 2.0] RIP: 0010:ext4_foo+0x1", "…"]
+        );
+        assert_eq!(lines[11], "[ 2.1] R29: 0");
     }
 
     #[test]

@@ -184,7 +184,9 @@ impl Connection {
     /// Waits until fsage there has ended and nothing of it is left, then closes it.
     pub fn close(mut self, wait: Duration) {
         let deadline = Instant::now() + wait;
-        while Instant::now() < deadline && !matches!(self.wire.receive(wait), Err(WireError::Ended)) {}
+        while Instant::now() < deadline
+            && !matches!(self.wire.receive(wait), Err(WireError::Ended | WireError::Silent))
+        {}
         let output = Arc::clone(self.wire.output());
         self.child.close(&output);
     }

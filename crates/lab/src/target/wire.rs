@@ -216,13 +216,15 @@ impl Wire {
     /// # Errors
     /// The connection ended, nothing was heard for too long, or something that is no frame came.
     pub fn receive(&self, wait: Duration) -> Result<Option<Frame>, WireError> {
-        match self.frames.recv_timeout(wait) {
-            Ok(frame) => Ok(Some(frame?)),
-            Err(RecvTimeoutError::Timeout) if self.line.silent.load(Ordering::Relaxed) => {
-                Err(WireError::Silent)
-            }
+        let received = match self.frames.recv_timeout(wait) {
+            Ok(frame) => frame.map(Some).map_err(WireError::from),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(WireError::Ended),
+        };
+        match received {
+            // The stream may have been ended for it.
+            Ok(None) | Err(_) if self.line.silent.load(Ordering::Relaxed) => Err(WireError::Silent),
+            received => received,
         }
     }
 
