@@ -39,7 +39,7 @@ const MACHINES: [Machine; 2] = [
         package: "qemu-system-x86",
         board: &[("-M", "microvm,x-option-roms=off"), ("-bios", "qboot.rom")],
         // Without "fast" string instructions, which copy a byte at a time where they are emulated.
-        processor: "max,-erms",
+        processor: "max,-erms,-fsrm",
         repeatable: "max,-rdrand,-rdseed",
         console: "ttyS0",
         emulated_line: "mitigations=off nokaslr tsc=reliable no_timer_check lpj=4000000 cryptomgr.notests \

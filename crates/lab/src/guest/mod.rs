@@ -81,6 +81,12 @@ pub enum GuestError {
         /// Their kernel.
         release: String,
     },
+    /// A package did not come with those that were asked for.
+    #[error("package `{name}` was not downloaded")]
+    NotDownloaded {
+        /// Its name.
+        name: String,
+    },
     /// No package can have such a name.
     #[error("{name:?} is not the name of a package")]
     PackageName {
@@ -173,7 +179,10 @@ impl Explain for GuestError {
             | Self::NoQemu { .. }
             | Self::NoModule { .. }
             | Self::Processor => EXIT_MISSING,
-            Self::NoPackage { .. } | Self::PackageName { .. } | Self::NotBuilt { .. } => EXIT_USAGE,
+            Self::NoPackage { .. }
+            | Self::NotDownloaded { .. }
+            | Self::PackageName { .. }
+            | Self::NotBuilt { .. } => EXIT_USAGE,
             Self::Read { .. } | Self::Write { .. } => EXIT_FAILED,
             Self::Tool(error) => error.exit_code(),
             Self::Own(error) => Explain::exit_code(error),
@@ -199,6 +208,10 @@ impl Explain for GuestError {
             }
             Self::NoPackage { known, .. } if known.is_empty() => Some(
                 "look whether the package sources of this host (`/etc/apt`) have it for this architecture"
+                    .to_owned(),
+            ),
+            Self::NotDownloaded { .. } => Some(
+                "name a package, not one that others provide; packages of `file:` sources are not copied"
                     .to_owned(),
             ),
             Self::PackageName { .. } => Some("lower case, digits and + - .".to_owned()),
@@ -271,15 +284,18 @@ impl Guest {
 
 /// The end of what a kernel wrote, after the lines before it in which it says what is wrong: registers and stacks follow these.
 fn telling(text: &str) -> String {
-    const WORDS: [&str; 8] = [
-        "BUG",
+    const WORDS: [&str; 10] = [
+        "BUG: ",
         "Kernel panic",
         "Oops",
+        "general protection fault",
         "Internal error",
         "Unable to handle",
+        "INFO: task",
         "RIP: 0010:",
         " pc : ",
-        "fsage: ",
+        // In virtual time, the steps of a trial are there, too.
+        "fsage: cannot ",
     ];
     const LINES: usize = 12;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -380,6 +396,9 @@ pub fn prepare(
         let file = File::open(path);
         file.and_then(|mut file| std::io::copy(&mut file, &mut hasher))
             .map_err(|source| GuestError::Read { path: path.clone(), source })?;
+    }
+    if processor == Processor::Emulated && spec.time == GuestTime::Host {
+        hasher.update(machine.processor.as_bytes());
     }
     let build = hasher.finalize().to_hex()[..16].to_owned();
     if let Some(batch) = batch {
@@ -600,7 +619,9 @@ mod tests {
         let has = |words: &[String], pair: [&str; 2]| words.windows(2).any(|found| found == pair);
         let x86 = words(Architecture::X86_64, r#"{"cpus":2}"#, Processor::Emulated);
         assert!(has(&x86, ["-M", "microvm,x-option-roms=off"]) && has(&x86, ["-bios", "qboot.rom"]));
-        assert!(has(&x86, ["-cpu", "max,-erms"]) && has(&x86, ["-smp", "2"]) && has(&x86, ["-m", "1024"]));
+        assert!(
+            has(&x86, ["-cpu", "max,-erms,-fsrm"]) && has(&x86, ["-smp", "2"]) && has(&x86, ["-m", "1024"])
+        );
         let arm = words(Architecture::Aarch64, r#"{"time":"virtual"}"#, Processor::Emulated);
         assert!(has(&arm, ["-M", "virt,gic-version=2"]) && has(&arm, ["-cpu", "cortex-a57"]));
         assert!(has(&arm, ["-icount", "shift=1,sleep=off"]) && !arm.contains(&"-bios".to_owned()));
@@ -614,7 +635,9 @@ mod tests {
         let short = "one\n\n two\n";
         assert_eq!(telling(short), "one\n two");
         let trace: String = (0..30).map(|number| format!("[ 2.1] R{number}: 0\n")).collect();
-        let text = format!("[ 2.0] Kernel panic - not syncing: x\n[ 2.0] RIP: 0010:ext4_foo+0x1\n{trace}");
+        let steps: String = (0..9).map(|number| format!("fsage: mount /dev/loop{number}\n")).collect();
+        let text =
+            format!("{steps}[ 2.0] Kernel panic - not syncing: x\n[ 2.0] RIP: 0010:ext4_foo+0x1\n{trace}");
         let lines = telling(&text);
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(lines.len(), 12);

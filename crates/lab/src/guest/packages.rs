@@ -40,9 +40,7 @@ impl Packages {
         for folder in ["lists/partial", "cache/archives/partial"] {
             make(&state.join(folder))?;
         }
-        let path = state.join("fsage-lock");
-        let lock = File::create(&path).and_then(|file| file.lock().map(|()| file));
-        let lock = lock.map_err(|source| GuestError::Write { path, source })?;
+        let lock = lock(&state.join("fsage-lock"))?;
         let packages = Self { state, machine, _lock: lock };
         write(&packages.state.join("status"))?;
         packages.update()?;
@@ -73,7 +71,8 @@ impl Packages {
     fn update(&self) -> Result<(), GuestError> {
         let lists = self.state.join("lists");
         let fetched = lists.join("fetched");
-        if !is_new(&fetched) {
+        let age = fetched.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
+        if age.is_none_or(|age| age > LISTS) {
             self.run("apt-get", &["-q", "update"], &self.state)?;
             write(&fetched)?;
         }
@@ -94,7 +93,7 @@ impl Packages {
                 .any(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&begin)))
         };
         if let Some(name) = names.iter().find(|name| !has(name)) {
-            return Err(GuestError::NoPackage { version: name.clone(), known: Vec::new() });
+            return Err(GuestError::NotDownloaded { name: name.clone() });
         }
         for archive in found {
             unpack_one(&archive, tree)?;
@@ -103,10 +102,10 @@ impl Packages {
     }
 }
 
-/// Whether a file was written within a day.
-pub(super) fn is_new(path: &Path) -> bool {
-    let age = path.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
-    age.is_some_and(|age| age <= LISTS)
+/// Waits until nobody else has this lock, and has it as long as the file is open.
+pub(super) fn lock(path: &Path) -> Result<File, GuestError> {
+    let locked = File::create(path).and_then(|file| file.lock().map(|()| file));
+    locked.map_err(|source| GuestError::Write { path: path.to_owned(), source })
 }
 
 /// The packages in a folder.

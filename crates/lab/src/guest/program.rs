@@ -10,7 +10,7 @@ use fsage_model::study::Architecture;
 
 use super::cpio::Archive;
 use super::machine::Machine;
-use super::packages::{Packages, cache, is_new, make, moved, workplace};
+use super::packages::{Packages, cache, lock, make, moved, workplace};
 use super::{GuestError, everything};
 use crate::tools::{Invocation, ToolError};
 
@@ -177,7 +177,7 @@ const LIST: &str = "packages";
 const TREE: &str = "tree";
 
 /// Fetches the programs of file systems for an architecture, those of `more` packages, and those that were fetched before,
-/// each with all it needs; what was fetched within a day stays. Returns the names of the packages. For this host's architecture nothing is
+/// each with all it needs; where all was fetched before, it stays. Returns the names of the packages. For this host's architecture nothing is
 /// fetched: guests have its own programs.
 ///
 /// # Errors
@@ -189,6 +189,10 @@ pub fn fetch(architecture: Architecture, more: &[String]) -> Result<Vec<String>,
     }
     check(more)?;
     let place = place(machine);
+    // What is unpacked keeps its set-user-ID bits.
+    fsage_sys::new_file::make_folder(&place, 0o700)
+        .map_err(|source| GuestError::Write { path: place.clone(), source })?;
+    let _lock = lock(&place.join("lock"))?;
     let list = place.join(LIST);
     let before = std::fs::read_to_string(&list).unwrap_or_default();
     let before: BTreeSet<String> =
@@ -196,12 +200,9 @@ pub fn fetch(architecture: Architecture, more: &[String]) -> Result<Vec<String>,
     let mut wanted = before.clone();
     wanted.extend(PACKAGES.iter().map(|name| (*name).to_owned()).chain(more.iter().cloned()));
     let names: Vec<String> = wanted.iter().cloned().collect();
-    if wanted == before && is_new(&list) && place.join(TREE).is_dir() {
+    if wanted == before && place.join(TREE).is_dir() {
         return Ok(names);
     }
-    // What is unpacked keeps its set-user-ID bits.
-    fsage_sys::new_file::make_folder(&place, 0o700)
-        .map_err(|source| GuestError::Write { path: place.clone(), source })?;
     let work = workplace(&place)?;
     let tree = work.path().join(TREE);
     make(&tree)?;
@@ -230,7 +231,11 @@ pub fn check(packages: &[String]) -> Result<(), GuestError> {
 /// Whether a text is the name of a package (Debian Policy, 5.6.1), and no option.
 fn is_package(name: &str) -> bool {
     let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() > 1 && name.starts_with(known) && name.chars().all(|c| known(c) || "+-.".contains(c))
+    // A dash at the end would remove it.
+    name.len() > 1
+        && !name.ends_with('-')
+        && name.starts_with(known)
+        && name.chars().all(|c| known(c) || "+-.".contains(c))
 }
 
 /// What the loader would load for a program of this host, and the loader.
@@ -386,6 +391,7 @@ mod tests {
             ("e2fsprogs", true),
             ("libstdc++6", true),
             ("-o", false),
+            ("fio-", false),
             ("a/b", false),
             ("A", false),
             ("x", false),
