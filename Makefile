@@ -47,14 +47,16 @@ build:
 	done
 	@echo "built: $(PROGRAMS:%=bin/%)"
 
+# Also beside the program that the link bin/fsage leads to: that is where it looks for others.
 aarch64: target = aarch64-unknown-linux-gnu
 aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER = aarch64-linux-gnu-gcc
 aarch64:
 	@scripts/setup --aarch64
 	$(CARGO) build --release --locked --target $(target) --package fsage --package fsage-engine --package fsage-disk --bins
-	@mkdir -p bin
-	@for program in $(PROGRAMS); do \
+	@triple=$$(rustc -vV | sed -n 's/^host: //p'); beside="$(TARGET_DIR)/$$triple/release"; mkdir -p bin "$$beside"; \
+	for program in $(PROGRAMS); do \
 		ln -sf "$(abspath $(TARGET_DIR))/$(target)/release/$$program" bin/$$program-aarch64; \
+		ln -sf "$(abspath $(TARGET_DIR))/$(target)/release/$$program" "$$beside/$$program-aarch64"; \
 	done
 	@echo "built: $(PROGRAMS:%=bin/%-aarch64)"
 

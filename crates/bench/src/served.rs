@@ -13,7 +13,6 @@ use fsage_model::disk::ServerStat;
 use fsage_sys::{loopdev, mount};
 
 /// Bytes of the sectors that the loop device has.
-/// Logical block size of the loop devices.
 pub const SECTOR_BYTES: u32 = 4096;
 
 /// A disk that is served, and perhaps an ext4 on it.
