@@ -299,14 +299,14 @@ fn telling(text: &str) -> String {
     ];
     const LINES: usize = 12;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let (before, end) = lines.split_at(lines.len().saturating_sub(LINES / 2));
     let says = |line: &&&str| WORDS.iter().any(|word| line.contains(word));
-    let (before, end) = lines.split_at(lines.len().saturating_sub(LINES));
-    let mut found: Vec<&str> = before.iter().filter(says).take(LINES / 2).copied().collect();
-    if !found.is_empty() {
-        found.push("…");
+    let mut found: Vec<&str> = before.iter().filter(says).take(LINES / 2 - 1).copied().collect();
+    if lines.len() <= LINES || found.is_empty() {
+        return lines[lines.len().saturating_sub(LINES)..].join("\n");
     }
-    let rest = LINES - found.len();
-    found.extend(&end[end.len().saturating_sub(rest)..]);
+    found.push("…");
+    found.extend(end);
     found.join("\n")
 }
 
@@ -521,7 +521,7 @@ const VIRTUAL_KILOHERTZ: u64 = 1_000_000;
 /// The clock of a guest in virtual time begins at the same moment in each run.
 const VIRTUAL_CLOCK: &str = "base=2024-01-01T00:00:00,clock=vm";
 
-/// What the kernel is told.
+/// The kernel line.
 fn kernel_line(machine: &Machine, processor: Processor, is_virtual: bool) -> String {
     let mut words = vec![format!("console={}", machine.console), KERNEL_LINE.to_owned()];
     if processor == Processor::Emulated {
@@ -594,10 +594,10 @@ mod tests {
         let plain = spec("{}");
         assert!(!serde_json::to_string(&plain).unwrap().contains("architecture"));
         let x86 = Machine::of(Architecture::X86_64);
-        assert!(
-            kernel_line(x86, Processor::Kvm, false)
-                == "console=ttyS0 quiet panic=-1 random.trust_cpu=on hung_task_panic=1 \
-                    sysctl.kernel.hung_task_timeout_secs=600 rdinit=/fsage/fsage -- boot"
+        assert_eq!(
+            kernel_line(x86, Processor::Kvm, false),
+            "console=ttyS0 quiet panic=-1 random.trust_cpu=on hung_task_panic=1 \
+             sysctl.kernel.hung_task_timeout_secs=600 rdinit=/fsage/fsage -- boot"
         );
         let line = kernel_line(x86, Processor::Emulated, true);
         assert_eq!(
@@ -640,12 +640,22 @@ mod tests {
             format!("{steps}[ 2.0] Kernel panic - not syncing: x\n[ 2.0] RIP: 0010:ext4_foo+0x1\n{trace}");
         let lines = telling(&text);
         let lines: Vec<&str> = lines.lines().collect();
-        assert_eq!(lines.len(), 12);
+        assert_eq!(lines.len(), 9);
         assert_eq!(
             lines[..3],
             ["[ 2.0] Kernel panic - not syncing: x", "[ 2.0] RIP: 0010:ext4_foo+0x1", "…"]
         );
-        assert_eq!(lines[11], "[ 2.1] R29: 0");
+        assert_eq!(lines[3..], [24, 25, 26, 27, 28, 29].map(|number| format!("[ 2.1] R{number}: 0")));
+        // Neither lost nor twice where it is near the end.
+        for after in 0..20 {
+            let trace: String = (0..after).map(|number| format!("R{number}: 0\n")).collect();
+            let text = format!("{steps}BUG: a\n{steps}Kernel panic: b\n{trace}");
+            let text = telling(&text);
+            for line in ["BUG: a", "Kernel panic: b"] {
+                assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{after}: {text}");
+            }
+            assert!(text.lines().count() <= 12, "{text}");
+        }
     }
 
     #[test]
