@@ -1,11 +1,12 @@
 //! The first process of a guest: mounts, loads modules, and serves trials on the serial port.
 
+mod member;
+
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use fsage_model::escape;
 use fsage_model::memory::CONTROL_GROUPS;
@@ -13,8 +14,10 @@ use fsage_sys::entropy;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 
-use crate::guest::{BATCH, GuestError, MODULES_FOLDER, PORT};
+use crate::guest::{BATCH, GuestError, MEMBER, MODULES_FOLDER, PORT};
 use crate::run::{RunError, RunEvent, RunObserver, batch, serve_after};
+use crate::target::guest;
+use crate::guest::sharing::Member;
 
 /// File systems of the kernel's own: type and place.
 const MOUNTS: [(&str, &str); 8] = [
@@ -27,9 +30,6 @@ const MOUNTS: [(&str, &str); 8] = [
     ("tracefs", "/sys/kernel/tracing"),
     ("cgroup2", CONTROL_GROUPS),
 ];
-
-/// How long the serial port may take to appear.
-const PORT_APPEARS: Duration = Duration::from_secs(10);
 
 /// Where trials work.
 const PLACE: &str = "/var/tmp/fsage-target-guest";
@@ -101,7 +101,18 @@ fn work() -> Result<(), GuestError> {
         Err(_) => None,
     };
     load(|_| true)?;
-    let port = port()?;
+    let member: Option<Member> = match std::fs::read(MEMBER) {
+        Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| failed("read which guest this is", error))?),
+        Err(_) => None,
+    };
+    if let Some(member) = member {
+        member::join(&member).map_err(|error| failed("join the cluster", error))?;
+        member::ask_host().map_err(|error| failed("ask the host's disk", error))?;
+        if member.number > 0 {
+            return member::lend().map_err(|error| failed("lend the agent", error));
+        }
+    }
+    let port = guest::port(PORT).map_err(|error| failed("find the serial port", error))?;
     let input =
         File::options().read(true).write(true).open(&port).map_err(|error| failed("open the port", error))?;
     // A port can be opened once.
@@ -148,26 +159,4 @@ fn load(is_wanted: impl Fn(&str) -> bool) -> Result<(), GuestError> {
         }
     }
     Ok(())
-}
-
-/// The serial port of the host's frames, when it is there.
-fn port() -> Result<PathBuf, GuestError> {
-    let begun = Instant::now();
-    loop {
-        let ports = std::fs::read_dir("/sys/class/virtio-ports");
-        let mut entries = ports.into_iter().flatten().flatten();
-        let ours = entries.find(|entry| {
-            std::fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT)
-        });
-        if let Some(entry) = ours {
-            let path = Path::new("/dev").join(entry.file_name());
-            if path.exists() {
-                return Ok(path);
-            }
-        }
-        if begun.elapsed() > PORT_APPEARS {
-            return Err(failed("find the serial port", io::Error::from(io::ErrorKind::NotFound)));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

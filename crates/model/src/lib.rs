@@ -6,6 +6,7 @@
 
 mod calls;
 pub mod cause;
+pub mod cluster;
 pub mod crash;
 pub mod digest;
 pub mod disk;

@@ -103,6 +103,18 @@ pub const OVER_FILES_1: &str = "over_files_1";
 pub const OVER_LARGEST_BLOCK: &str = "over_largest_block";
 /// Context switches of fio's threads per operation.
 pub const CONTEXT_SWITCHES: &str = "context_switches";
+/// Packets per operation that the hosts of a `cluster` stage sent to each other, below the files that they used; so are the following.
+pub const PACKETS: &str = "packets";
+/// Bytes of these packets per operation.
+pub const PACKET_BYTES: &str = "packet_bytes";
+/// Flushes of the devices of all hosts per operation.
+pub const FLUSHES: &str = "flushes";
+/// Bytes that the devices of all hosts read and wrote ÷ bytes that their loads read and wrote.
+pub const BYTES_OVER_ASKED: &str = "bytes_over_asked";
+/// Share of the drive's time that it takes as well if no host works.
+pub const IDLE_SHARE: &str = "idle_share";
+/// Wall-clock time in which all hosts worked ÷ time in which any did.
+pub const OVERLAP: &str = "overlap";
 /// Crash states that a `power-cuts` stage tried, below the stage's name; so are the following.
 pub const CUTS_STATES: &str = "states";
 /// Share of states without damage.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::cluster::ClusterRecord;
 use crate::crash::CrashReport;
 use crate::disk::DiskUse;
 use crate::explanation::Explanation;
@@ -217,6 +218,8 @@ pub enum StageRecord {
     PowerCuts(Box<PowerCutsRecord>),
     /// A `precondition` stage.
     Precondition(Box<PreconditionRecord>),
+    /// A `cluster` stage.
+    Cluster(Box<ClusterRecord>),
 }
 
 /// What a `power-cuts` stage found.
@@ -312,6 +315,7 @@ impl StageRecord {
             Self::Fio(fio) => &fio.name,
             Self::PowerCuts(cuts) => &cuts.name,
             Self::Precondition(done) => &done.name,
+            Self::Cluster(cluster) => &cluster.name,
         }
     }
 
@@ -324,7 +328,11 @@ impl StageRecord {
             Self::Measure { after, .. } => Some(after),
             Self::Remedy(remedy) => Some(&remedy.layout),
             Self::Lockstep { looks, .. } => looks.last()?.volumes.first().map(|volume| &*volume.layout),
-            Self::Image { .. } | Self::Fio(_) | Self::PowerCuts(_) | Self::Precondition(_) => None,
+            Self::Image { .. }
+            | Self::Fio(_)
+            | Self::PowerCuts(_)
+            | Self::Precondition(_)
+            | Self::Cluster(_) => None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! stage is named by its `name`: `stage.age.workload.slots`.
 
 mod claim;
+mod cluster;
 mod control;
 mod drive;
 mod fio;
@@ -25,6 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use claim::*;
+pub use cluster::{ClusterStack, ClusterStage};
 pub use control::*;
 pub use drive::{DriveShare, DriveSpec};
 pub use fio::{FioStage, MOST_COMBINATIONS};
@@ -461,6 +463,12 @@ pub struct DriverSpec {
     /// "{point}"]`); mount options are added as `-o LIST`. Absent: mount(2).
     #[serde(default)]
     pub mount_command: Option<Vec<String>>,
+    /// Commands to run before each mount, on every host that mounts it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before_mount: Vec<Vec<String>>,
+    /// Cluster stack of a file system that several hosts can mount at the same time (`o2cb`, of OCFS2); absent: only one can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterStack>,
     /// Commands to run after each mount, for example to set tunables.
     #[serde(default)]
     pub after_mount: Vec<Vec<String>>,

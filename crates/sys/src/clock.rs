@@ -17,6 +17,14 @@ pub fn raw_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// Nanoseconds since the epoch (`CLOCK_REALTIME`), which may be set while the host runs.
+#[must_use]
+pub fn real_ns() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    // No clock of this program is before 1970, and 2^64 ns are 584 years.
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
 /// Time spent on the CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTime {

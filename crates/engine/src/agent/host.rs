@@ -13,7 +13,7 @@ use crate::geometry;
 use crate::host::process::{self, Identity};
 use crate::host::{
     HostError, activity, block, cache, disk, facts, file, held, layer, loopback, memory_group, mount,
-    processor, setting, split, tool,
+    processor, served, setting, split, tool,
 };
 use crate::load::LoadSink as _;
 use crate::{settle, timed_read, timed_write, wear};
@@ -60,6 +60,9 @@ handlers! { task:
     MakeMountPoint { point } => mount::make_point(&point)?;
     RestrictMount { point } => mount::restrict(&point)?;
 
+    ClockTime => fsage_sys::clock::real_ns();
+    ServedDevice => served::device();
+    NetworkSent => served::sent()?;
     DiskStat { directory } => VirtualDisk::under(&directory).map(|disk| disk.stat()).transpose()?;
     DiskRest { directory } => VirtualDisk::under(&directory).map_or(Ok(()), |disk| disk.rest())?;
     CompensateDelay { device } => lead::compensate(&device)?;

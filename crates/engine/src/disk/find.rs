@@ -14,7 +14,7 @@ use rustix::fs::{major, minor};
 use super::VirtualDisk;
 use crate::device::Device;
 use crate::host::disk::{CONTROL, FILE};
-use crate::host::read_trimmed;
+use crate::host::{read_trimmed, served};
 
 /// Layers of device-mapper and the like that are looked through.
 const DEEPEST: usize = 16;
@@ -42,12 +42,22 @@ fn below(folder: &Path, depth: usize) -> Option<VirtualDisk> {
     if !backing.is_empty() {
         return of_file(Path::new(&backing));
     }
+    if let Some(found) = served_to_guest(&folder) {
+        return Some(found);
+    }
     let slaves: Vec<PathBuf> =
         std::fs::read_dir(folder.join("slaves")).ok()?.flatten().map(|entry| entry.path()).collect();
     // Several may be drives of one disk, which has one clock.
     let mut found = slaves.iter().map(|slave| (depth < DEEPEST).then(|| below(slave, depth + 1)).flatten());
     let first = found.next()??;
     found.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+/// The disk that a guest's host serves, where this device is that.
+fn served_to_guest(folder: &Path) -> Option<VirtualDisk> {
+    let name = folder.file_name()?;
+    let is_it = served::device().is_some_and(|device| device.file_name() == Some(name));
+    is_it.then(|| VirtualDisk { directory: PathBuf::from(served::FOLDER) })
 }
 
 /// The disk whose exported file this is. Anyone can put such files beside a file of theirs: a disk is one whose

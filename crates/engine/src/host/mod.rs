@@ -20,6 +20,7 @@ mod partition;
 pub mod process;
 pub mod processor;
 pub mod program;
+pub mod served;
 pub mod setting;
 pub mod signature;
 pub mod split;

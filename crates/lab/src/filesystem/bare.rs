@@ -28,6 +28,8 @@ pub(super) fn resolve(options: &FileSystemOptions) -> Result<FileSystem, FileSys
         mkfs: Invocation::new(Vec::new(), String::new(), Duration::ZERO),
         fsck: None,
         mount: None,
+        before_mount: Vec::new(),
+        cluster: None,
         after_mount: Vec::new(),
         block_bytes: 512,
         minimum_bytes: MINIMUM_BYTES,

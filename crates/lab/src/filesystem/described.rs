@@ -42,6 +42,7 @@ pub fn resolve(
         }
         Ok::<_, FileSystemError>(mount)
     });
+    let before_mount = spec.before_mount.iter().map(|words| command("before_mount", words, &[]));
     let after_mount = spec.after_mount.iter().map(|words| command("after_mount", words, &[]));
     Ok(FileSystem {
         kind: name.to_owned(),
@@ -50,6 +51,8 @@ pub fn resolve(
         mkfs,
         fsck,
         mount: mount.transpose()?,
+        before_mount: before_mount.collect::<Result<_, _>>()?,
+        cluster: spec.cluster,
         after_mount: after_mount.collect::<Result<_, _>>()?,
         block_bytes: u64::from(spec.block_bytes),
         minimum_bytes: spec.minimum_size.map_or(1 << 20, |size| size.0),

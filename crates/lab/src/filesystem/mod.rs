@@ -11,7 +11,7 @@ use std::path::Path;
 use fsage_engine::host::program::all_called;
 use fsage_model::filesystem::{BARE, FileSystemFacts};
 use fsage_model::protocol::{HostFacts, Usage, call};
-use fsage_model::study::{DriverSpec, FileSystemOptions, FileSystemSpec};
+use fsage_model::study::{ClusterStack, DriverSpec, FileSystemOptions, FileSystemSpec};
 
 use crate::target::Session;
 use crate::tools::{Invocation, Program, ToolError};
@@ -181,6 +181,8 @@ impl BuiltIn {
                 .invoke(words.chain(values.arguments(driver.parameters())).chain(device).collect()),
             fsck: Some(driver.check("{device}")),
             mount: None,
+            before_mount: Vec::new(),
+            cluster: None,
             after_mount: Vec::new(),
             block_bytes: driver.block_bytes(&values),
             minimum_bytes: driver.minimum_bytes(&values),
@@ -205,6 +207,9 @@ pub struct FileSystem {
     mkfs: Invocation,
     fsck: Option<Invocation>,
     mount: Option<Invocation>,
+    before_mount: Vec<Invocation>,
+    /// What hosts need that mount it at the same time; none: only one can.
+    cluster: Option<ClusterStack>,
     after_mount: Vec<Invocation>,
     block_bytes: u64,
     minimum_bytes: u64,
@@ -255,7 +260,7 @@ impl FileSystem {
     /// Whether mount(2) is all that it takes to mount it.
     #[must_use]
     pub const fn mounts_by_kernel(&self) -> bool {
-        self.mount.is_none() && self.after_mount.is_empty()
+        self.mount.is_none() && self.before_mount.is_empty() && self.after_mount.is_empty()
     }
 
     /// Whether a study describes it: its commands are the study's.
@@ -273,7 +278,14 @@ impl FileSystem {
     /// Its commands, as far as it has them.
     fn invocations(&self) -> impl Iterator<Item = &Invocation> {
         let mkfs = Some(&self.mkfs).filter(|_| !self.bare);
-        mkfs.into_iter().chain(&self.fsck).chain(&self.mount).chain(&self.after_mount)
+        let mkfs = mkfs.into_iter().chain(&self.fsck);
+        mkfs.chain(&self.before_mount).chain(&self.mount).chain(&self.after_mount)
+    }
+
+    /// What hosts need that mount it at the same time; none: only one host can.
+    #[must_use]
+    pub const fn cluster(&self) -> Option<ClusterStack> {
+        self.cluster
     }
 
     /// The programs that it needs.
@@ -391,6 +403,7 @@ impl FileSystem {
             return Vec::new();
         }
         let mut lines = vec![self.mkfs(device).to_string()];
+        lines.extend(self.before_mount.iter().map(|command| command.placed(device, point).to_string()));
         lines.push(self.mount_line(device, point));
         lines.extend(self.restrict_line(point));
         lines.extend(self.after_mount.iter().map(|command| command.placed(device, point).to_string()));
@@ -436,11 +449,14 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Mounts it and runs the commands that come after a mount. The lease of the mount is the caller's.
+    /// Mounts it and runs the commands that come before and after a mount. The lease of the mount is the caller's.
     ///
     /// # Errors
     /// The kernel does not have it or refuses, a command fails, or the agent is lost.
     pub fn mount(&self, session: &mut Session, device: &Path, point: &Path) -> Result<(), FileSystemError> {
+        for command in &self.before_mount {
+            command.placed(device, point).run_checked(session)?;
+        }
         match &self.mount {
             Some(mount) => {
                 mount.placed(device, point).run_checked(session)?;

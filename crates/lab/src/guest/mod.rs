@@ -10,6 +10,7 @@ pub mod kernel;
 mod machine;
 mod module;
 mod packages;
+pub(crate) mod sharing;
 pub mod program;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ use fsage_model::study::{Architecture, GuestSpec, GuestTime, TargetSpec};
 use crate::study::Study;
 use crate::target::{TargetError, program as own};
 use crate::tools::ToolError;
+use crate::volume::Served;
 use cpio::Archive;
 use kernel::Kernel;
 use machine::Machine;
@@ -46,7 +48,7 @@ const OPTIONAL_MODULES: [&str; 3] = ["mq_deadline", "bfq", "kyber_iosched"];
 const FAST_CIPHER: &str = "aesni_intel";
 
 /// Folder of our programs in a guest.
-const PROGRAMS: &str = "/fsage";
+pub(crate) const PROGRAMS: &str = "/fsage";
 
 /// Folder of the modules in a guest, named in the order of loading.
 pub(crate) const MODULES_FOLDER: &str = "/fsage-modules";
@@ -267,6 +269,12 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// Folder of its files, and of the sockets at which others meet it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// What its kernel wrote to its console: the lines that say what is wrong, and the end.
     #[must_use]
     pub fn console(&self) -> String {
@@ -375,7 +383,29 @@ impl Processor {
 /// The trial of a guest that does it without a word of the host's, in its first file system.
 pub(crate) const BATCH: &str = "/fsage/batch.json";
 
-/// Packs a guest for `needs`; with `batch` it does that trial before it speaks.
+/// In a guest's first file system: which one it is of several that share a disk.
+pub(crate) const MEMBER: &str = "/fsage/member.json";
+
+/// What a guest is besides its kernel and programs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Part<'a> {
+    /// The trial that it does before it speaks.
+    pub batch: Option<&'a [u8]>,
+    /// Its place among guests that share a disk of this host.
+    pub sharing: Option<Sharing<'a>>,
+}
+
+/// A place among guests that share a disk of this host.
+#[derive(Debug, Clone, Copy)]
+pub struct Sharing<'a> {
+    pub(crate) member: sharing::Member,
+    /// The disk.
+    pub(crate) served: &'a Served,
+    /// Folder of the sockets at which guests meet: that of the first one; none: this is the first.
+    pub(crate) meeting: Option<&'a Path>,
+}
+
+/// Packs a guest for `needs`.
 ///
 /// # Errors
 /// QEMU, the kernel, a module or a program is not there; there is no room.
@@ -383,7 +413,7 @@ pub fn prepare(
     spec: &GuestSpec,
     needs: &Needs,
     processor: Processor,
-    batch: Option<&[u8]>,
+    part: Part<'_>,
 ) -> Result<Guest, GuestError> {
     let machine = Machine::wanted(spec.architecture)?;
     let qemu = GuestError::NoQemu { program: machine.program, package: machine.package };
@@ -401,8 +431,12 @@ pub fn prepare(
         hasher.update(machine.processor.as_bytes());
     }
     let build = hasher.finalize().to_hex()[..16].to_owned();
-    if let Some(batch) = batch {
+    if let Some(batch) = part.batch {
         archive.file(Path::new(BATCH), batch);
+    }
+    if let Some(sharing) = part.sharing {
+        let member = serde_json::to_vec(&sharing.member).unwrap_or_default();
+        archive.file(Path::new(MEMBER), &member);
     }
     let archive = archive.finish();
     remove_left(&std::env::temp_dir());
@@ -416,7 +450,8 @@ pub fn prepare(
     let lock = lock.map_err(|source| GuestError::Write { path, source })?;
     let path = folder.path().join("initramfs");
     std::fs::write(&path, archive).map_err(|source| GuestError::Write { path: path.clone(), source })?;
-    let arguments = arguments(spec, &kernel, machine, processor, folder.path());
+    let mut arguments = arguments(spec, &kernel, machine, processor, folder.path());
+    arguments.extend(part.sharing.iter().flat_map(|sharing| sharing::arguments(sharing, folder.path())));
     let (name, machine) = (format!("guest {}", kernel.release), machine.architecture.name());
     Ok(Guest { folder, _lock: lock, program, arguments, name, machine, build })
 }

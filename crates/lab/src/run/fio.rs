@@ -72,6 +72,16 @@ pub(super) enum FioError {
         /// Bytes wanted.
         wanted_bytes: u64,
     },
+    /// A host did less or more than it was to do.
+    #[error("fio did {done} of {wanted} operations at {point}")]
+    Operations {
+        /// The point, and on which host.
+        point: String,
+        /// Operations that it counted.
+        done: u64,
+        /// Operations that it was to do.
+        wanted: u64,
+    },
     /// fio ended with a status that means failure, or without a complete result.
     #[error("fio failed at {point} with status {status}: {said}")]
     Failed {
@@ -122,7 +132,9 @@ impl Explain for FioError {
             | Self::Job(_)
             | Self::Bare
             | Self::Killed { .. } => EXIT_USAGE,
-            Self::Laid { .. } | Self::Failed { .. } | Self::Output { .. } => EXIT_FAILED,
+            Self::Laid { .. } | Self::Operations { .. } | Self::Failed { .. } | Self::Output { .. } => {
+                EXIT_FAILED
+            },
         }
     }
 
@@ -151,7 +163,7 @@ impl Explain for FioError {
                 "make `size` or `fill` of the stage smaller: writes need room beside the files on this file system"
                     .to_owned()
             }
-            Self::Failed { .. } | Self::Output { .. } => {
+            Self::Failed { .. } | Self::Output { .. } | Self::Operations { .. } => {
                 "log.txt of the trial has the command: run it by hand to see what fio says".to_owned()
             }
         })

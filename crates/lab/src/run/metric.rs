@@ -1,6 +1,7 @@
 //! Metrics of a trial, out of what its stages left. Names are those of [`name`]; a second and
 //! further stage's begin with its name.
 
+mod cluster;
 mod fio;
 pub(crate) mod lockstep;
 mod power_cuts;
@@ -76,6 +77,10 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
             StageRecord::PowerCuts(cuts) => {
                 let prefix = metric::prefix(&cuts.name, false);
                 power_cuts::push(&mut List::new(prefix, &cuts.name, run, &mut metrics), &cuts.report);
+            }
+            StageRecord::Cluster(cluster) => {
+                let prefix = prefix(&mut pointed, &cluster.name);
+                cluster::push(&mut List::new(prefix, &cluster.name, run, &mut metrics), cluster);
             }
             StageRecord::Image { .. } | StageRecord::Precondition(_) => {}
         }

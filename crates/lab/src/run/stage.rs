@@ -2,6 +2,7 @@
 
 pub(super) mod age;
 mod checkpoint;
+mod cluster;
 pub(super) mod copy;
 mod fio;
 pub(super) mod image;
@@ -45,6 +46,8 @@ use crate::volume::{EraseConsent, VolumeError};
 pub(super) struct StageContext<'a> {
     /// The agent.
     pub(super) session: &'a mut Session,
+    /// Agents of the other hosts that share the volume.
+    pub(super) others: Vec<Session>,
     /// What is taken from the host.
     pub(super) journal: &'a mut Journal,
     /// Folder of the store.
@@ -90,6 +93,11 @@ impl StageContext<'_> {
             Some(id) => Ok(lease::release(self.session, self.journal, id)?),
             None => Ok(()),
         }
+    }
+
+    /// Hosts that share the volume, this one among them.
+    pub(super) fn hosts(&self) -> u32 {
+        u32::try_from(self.others.len()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
     /// Tells that a step begins.

@@ -21,7 +21,7 @@ use super::interrupt::Interrupt;
 use super::making::{Making, Wanted};
 use super::observer::{RunEvent, RunObserver};
 use super::stage::{self, StageContext};
-use super::there::Others;
+use super::there::{Asked, Others};
 use super::trial_volume::TrialVolume;
 use super::{metric, warning};
 use crate::filesystem::FileSystem;
@@ -87,7 +87,10 @@ pub(super) fn resolve(
     root: &Path,
 ) -> Result<Resolved, super::RunError> {
     let spec = &cell.spec;
-    let volume = volume::resolve(&spec.volume, consent, root)?;
+    let mut volume = volume::resolve(&spec.volume, consent, root)?;
+    if spec.target.hosts().is_some() {
+        volume.of_host();
+    }
     let file_system =
         deterministic::file_system(spec, &cell.file_system, seed, &Target::kernel(&spec.target));
     if let Some(bytes) = volume.size_bytes() {
@@ -147,9 +150,14 @@ impl<'a> Lab<'a> {
         let (started, clock) = (time::now_rfc3339(), Instant::now());
         folder.log(&format!("trial {} begins", planned.id));
         let mut collected = Collected::default();
-        let there = self.others.as_ref();
-        let there =
-            there.and_then(|others| others.trial((study, planned, cell), folder, &self.interrupt, observer));
+        let there = match (self.others.clone(), cell.spec.target.hosts()) {
+            (Some(others), Some(_)) => Some(self.on_served_disk(&others, (study, planned, cell), folder, observer)),
+            (Some(others), None) => {
+                let asked = Asked { study, planned, cell, served: None };
+                others.trial(asked, folder, &self.interrupt, observer)
+            }
+            (None, _) => None,
+        };
         let error = match there {
             Some(Ok(done)) => return done,
             Some(Err(error)) => Some(self.or_interrupted(error)),
@@ -220,13 +228,13 @@ impl<'a> Lab<'a> {
     }
 
     /// That the user asked to end, where that can be what failed a trial.
-    fn or_interrupted(&self, error: TrialError) -> TrialError {
+    pub(super) fn or_interrupted(&self, error: TrialError) -> TrialError {
         let asked = self.interrupt.by().is_some() && error.may_come_from_a_signal();
         if asked { TrialError::Interrupted } else { error }
     }
 
     /// Releases everything outstanding through a fresh agent; whether that agent lived to do it.
-    fn release_all(&mut self, folder: &mut TrialFolder) -> Result<bool, TrialError> {
+    pub(super) fn release_all(&mut self, folder: &mut TrialFolder) -> Result<bool, TrialError> {
         let mut session = match (self.start)() {
             Ok(session) => session,
             Err(error) => {
@@ -242,7 +250,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Releases everything outstanding through `session`; `false` when its agent was lost before the end.
-    fn clean(&mut self, session: &mut Session, folder: &mut TrialFolder) -> Result<bool, TrialError> {
+    pub(super) fn clean(&mut self, session: &mut Session, folder: &mut TrialFolder) -> Result<bool, TrialError> {
         match lease::clean(session, &mut self.journal) {
             Ok(summary) => {
                 for (lease, why) in summary.failed.into_iter().chain(summary.left) {
@@ -268,6 +276,7 @@ impl<'a> Lab<'a> {
         collected: &mut Collected,
     ) -> Result<(), TrialError> {
         collected.facts = session.call(call::HostFacts)?;
+        let others = (1..cell.spec.target.hosts().unwrap_or(1)).map(Target::of_guest).collect::<Result<_, _>>()?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
         let file_system =
             deterministic::file_system(&cell.spec, &cell.file_system, planned.seed, &collected.facts.kernel);
@@ -277,6 +286,7 @@ impl<'a> Lab<'a> {
         }
         let mut context = StageContext {
             session,
+            others,
             journal: &mut self.journal,
             root: &self.root,
             consent: &self.consent,

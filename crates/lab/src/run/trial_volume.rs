@@ -44,8 +44,14 @@ impl TrialVolume {
         let mut volume = volume::resolve(spec, context.consent, context.root)?;
         volume.beside(context.processors.trials());
         volume.of_trial(&context.planned.id);
+        if context.spec.target.hosts().is_some() {
+            volume.of_host();
+        }
         context.step("volume", &volume.describe(name).join("; "));
         let acquired = acquire(&volume, name, context)?;
+        for session in &mut context.others {
+            volume.take_there(session)?;
+        }
         context.commands.extend(acquired.commands.iter().cloned());
         context.file_system.fits(acquired.facts.size_bytes)?;
         let point = mount_point(context.root, name);
@@ -150,12 +156,28 @@ impl TrialVolume {
         }
         context.file_system.mount(context.session, self.device(), &point)?;
         self.mounted = Some((directory, mount));
+        self.mount_on_others(context)
+    }
+
+    /// Mounts it on the other hosts that share it. Nothing is leased there: they are gone after the trial.
+    fn mount_on_others(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let point = &self.point;
+        for session in &mut context.others {
+            if let Some(directory) = point.parent() {
+                session.call(call::MakeDirectory { directory: directory.to_owned() })?;
+            }
+            session.call(call::MakeMountPoint { point: point.clone() })?;
+            context.file_system.mount(session, self.device(), point)?;
+        }
         Ok(())
     }
 
     /// Unmounts it, if it is mounted.
     pub(super) fn unmount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let Some((directory, mount)) = self.mounted.take() else { return Ok(()) };
+        for session in context.others.iter_mut().rev() {
+            context.file_system.unmount(session, &self.point)?;
+        }
         context.command("unmount", &format!("umount {}", self.point.display()));
         context.file_system.unmount(context.session, &self.point)?;
         context.journal.release(mount)?;

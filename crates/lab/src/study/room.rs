@@ -55,7 +55,8 @@ fn room(spec: &StudySpec) -> Option<u64> {
             | StageSpec::Measure(_)
             | StageSpec::Fio(_)
             | StageSpec::PowerCuts(_)
-            | StageSpec::Precondition(_) => {}
+            | StageSpec::Precondition(_)
+            | StageSpec::Cluster(_) => {}
         }
     }
     Some(to_u64(as_f64(size) * (1.0 - used).max(0.0)))

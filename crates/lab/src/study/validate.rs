@@ -1,5 +1,6 @@
 //! Values that fit the schema and still are invalid: each problem names its path and the limit.
 
+mod cluster;
 mod device;
 mod fio;
 mod precondition;
@@ -276,6 +277,7 @@ pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     problems.extend(fio::check(spec));
     problems.extend(precondition::check(spec));
     problems.extend(target::check(spec));
+    problems.extend(cluster::check(spec));
     file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
 }
 

@@ -8,8 +8,10 @@
 //! Other hosts, and guests, run a whole fsage of their own, which a [`Connection`] leads to.
 
 mod child;
+mod companion;
 mod connection;
 mod error;
+pub mod guest;
 mod local;
 pub mod program;
 mod script;
@@ -20,6 +22,7 @@ pub mod wire;
 use fsage_model::protocol::Event;
 use fsage_model::study::TargetSpec;
 
+pub use companion::Companion;
 pub use connection::{Connection, Patience, READY};
 pub use error::TargetError;
 pub use script::Script;
@@ -36,6 +39,14 @@ impl Target {
     /// No agent binary is found, it does not start, or it speaks another version of the protocol.
     pub fn local() -> Result<Session, TargetError> {
         local::start()
+    }
+
+    /// Takes up the agent of another guest that shares this one's volume, by its number (from 1).
+    ///
+    /// # Errors
+    /// It does not boot, or its agent speaks another version of the protocol.
+    pub fn of_guest(number: u32) -> Result<Session, TargetError> {
+        guest::start(number)
     }
 
     /// The release of the target's kernel (`uname -r`), without an agent: what a dry run shows depends on it.

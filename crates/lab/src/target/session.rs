@@ -22,7 +22,12 @@ pub struct Session {
 }
 
 enum Link {
-    Agent { output: Output, input: frame::Reader<Box<dyn Read + Send>>, child: Child },
+    Agent {
+        output: Output,
+        input: frame::Reader<Box<dyn Read + Send>>,
+        /// Its process, where it is one of this host.
+        child: Option<Child>,
+    },
     Script(Box<Script>),
 }
 
@@ -38,11 +43,11 @@ impl Session {
         Self::over(Link::Script(script), identity)
     }
 
-    /// Takes over a freshly started agent and greets it.
+    /// Takes over a freshly started agent and greets it; without a process it is another host's.
     pub(super) fn greet(
         output: Box<dyn Write + Send>,
         input: Box<dyn Read + Send>,
-        child: Child,
+        child: Option<Child>,
     ) -> Result<Self, TargetError> {
         let output = Arc::new(Mutex::new(Some(output)));
         let link = Link::Agent { output, input: frame::Reader::new(input), child };
@@ -139,10 +144,10 @@ impl Session {
                 };
                 match answer {
                     Ok(Some(answer)) => answer,
-                    Ok(None) => return Err(child.lost(output, name, last)),
+                    Ok(None) => return Err(lost(child.as_mut(), output, name, last)),
                     Err(error) => {
                         let last = format!("{last}, then {error}");
-                        return Err(child.lost(output, name, last));
+                        return Err(lost(child.as_mut(), output, name, last));
                     }
                 }
             }
@@ -163,9 +168,22 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Link::Agent { output, child, .. } = &mut self.link {
+        if let Link::Agent { output, child: Some(child), .. } = &mut self.link {
             child.close(output);
         }
+    }
+}
+
+/// What to say of an agent that went away in the middle of `request`.
+fn lost(child: Option<&mut Child>, output: &Output, request: String, last: String) -> TargetError {
+    match child {
+        Some(child) => child.lost(output, request, last),
+        None => TargetError::Lost {
+            request,
+            status: "the connection to the other host ended".to_owned(),
+            last,
+            stderr: String::new(),
+        },
     }
 }
 

@@ -43,6 +43,8 @@ pub struct DiskVolume {
     place: DiskDirectory,
     /// Trials that run at the same time, whose disks share the host's memory.
     trials: u32,
+    /// It is a guest's, whose host serves it.
+    is_of_host: bool,
 }
 
 /// Where a disk is served from, and how long.
@@ -98,12 +100,17 @@ impl DiskVolume {
         if options.spill.as_ref().is_some_and(|spill| spill.is_relative()) {
             return wrong("spill", "must be an absolute path".to_owned());
         }
-        Ok(Self { options, place, trials: 1 })
+        Ok(Self { options, place, trials: 1, is_of_host: false })
     }
 
     /// The same beside so many trials in all, whose disks share the host's memory.
     pub(super) const fn beside(&mut self, trials: u32) {
         self.trials = trials;
+    }
+
+    /// The same where it is a guest's, whose host serves it.
+    pub(super) const fn of_host(&mut self) {
+        self.is_of_host = true;
     }
 
     /// What it is to be.
@@ -159,13 +166,16 @@ impl DiskVolume {
             memory_shares: self.trials,
             spill: options.spill.as_deref(),
             pack_above_percent: matches!(self.place, DiskDirectory::Of(_)).then_some(TRIAL_UNPACKED_PERCENT),
-            nbd: options.nbd,
+            nbd: options.nbd || self.is_of_host,
             faults: options.faults.as_deref(),
         }
     }
 
     pub(super) fn describe(&self, name: &str) -> Vec<String> {
         let mut lines = vec![self.serve_line(name)];
+        if self.is_of_host {
+            return lines;
+        }
         for part in self.parts() {
             lines.extend(self.describe_part(name, part));
         }
@@ -264,11 +274,47 @@ impl DiskVolume {
 
     /// Serves it and attaches it: the facts of its block devices, one for each partition.
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<Vec<BlockFacts>, VolumeError> {
+        if self.is_of_host {
+            return Ok(vec![self.take_from_host(taking)?]);
+        }
         let file = self.serve(taking, name)?;
         let attached = self.parts().into_iter().map(|part| self.attach(taking, &file, part));
         let mut drives = attached.collect::<Result<Vec<_>, _>>()?;
         let fast = if self.options.fast.is_some() { drives.pop() } else { None };
         stack::build(taking, &self.options.stack, &self.layer_name(name), drives, fast)
+    }
+
+    /// The block device by which this guest's host serves it.
+    fn take_from_host(&self, taking: &mut Taking<'_>) -> Result<BlockFacts, VolumeError> {
+        let device = taking.session.call(call::ServedDevice)?.ok_or(VolumeError::NoServedDisk)?;
+        let facts = taking.facts(&device)?;
+        taking.hold(&facts)?;
+        for (setting, value) in self.queue_settings() {
+            taking.queue_setting(&device, setting, value)?;
+        }
+        taking.facts(&device)
+    }
+
+    /// The same on another host that shares it, whose settings end with that host.
+    pub(super) fn take_there(&self, session: &mut Session) -> Result<(), VolumeError> {
+        let device = session.call(call::ServedDevice)?.ok_or(VolumeError::NoServedDisk)?;
+        let facts = session.call(call::BlockFacts { device: device.clone() })?;
+        session.call(call::HoldDevice { device: device.clone(), identity: facts.identity })?;
+        let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for (setting, value) in self.queue_settings() {
+            let path = super::queue_setting(&name, setting);
+            // As on the first host, one that its kernel does not have is left alone.
+            if session.call(call::Get { path: path.clone() }).is_ok() {
+                session.call(call::Set { path, value: value.to_owned() })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Settings of its queue and their values.
+    const fn queue_settings(&self) -> [(&'static str, &'static str); 3] {
+        let rotational = if self.options.rotational { "1" } else { "0" };
+        [("max_sectors_kb", REQUEST_KIB), ("wbt_lat_usec", "0"), ("rotational", rotational)]
     }
 
     /// What the names of its layers tell it by: 16 hexadecimal digits, as its folder has.
@@ -316,10 +362,7 @@ impl DiskVolume {
             direct_io: true,
             part,
         })?;
-        let rotational = if self.options.rotational { "1" } else { "0" };
-        for (setting, value) in
-            [("max_sectors_kb", REQUEST_KIB), ("wbt_lat_usec", "0"), ("rotational", rotational)]
-        {
+        for (setting, value) in self.queue_settings() {
             taking.queue_setting(&device, setting, value)?;
         }
         // Its reads would be in the log, and faults count them. One of several devices stands for all.

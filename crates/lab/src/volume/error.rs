@@ -31,6 +31,9 @@ pub enum VolumeError {
         #[source]
         refusal: Refusal,
     },
+    /// A guest that its host serves no disk to.
+    #[error("there is no disk that the host of this guest serves")]
+    NoServedDisk,
     /// A device that a dry run cannot inspect.
     #[error("the device cannot be inspected")]
     Look(#[source] fsage_engine::host::HostError),
@@ -132,7 +135,7 @@ impl Explain for VolumeError {
             | Self::Scheduler { .. }
             | Self::Moved { .. }
             | Self::Setting { .. } => exit_code_of(FailureKind::Missing),
-            Self::NotServed { .. } => EXIT_INTERNAL,
+            Self::NotServed { .. } | Self::NoServedDisk => EXIT_INTERNAL,
             Self::Disk(error) | Self::Log(error) => error.exit_code(),
             Self::Layer { source, .. } => source.exit_code(),
             Self::Lease(error) => error.exit_code(),
@@ -142,7 +145,7 @@ impl Explain for VolumeError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Spec { .. } => None,
+            Self::Spec { .. } | Self::NoServedDisk => None,
             Self::NotServed { .. } => {
                 Some("fsage, fsage-agent and fsage-disk must be of the same version".to_owned())
             }

@@ -14,6 +14,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsage_engine::host::disk::CONTROL;
 use fsage_model::fault::FaultSpec;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::study::{QueueSpec, VolumeSpec};
@@ -57,6 +58,22 @@ pub enum Volume {
     /// A partition of a virtual disk that is served for several volumes.
     Partition(PartitionVolume),
 }
+
+/// A virtual disk that guests of this host can have.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// Socket at which it is a network block device.
+    pub nbd: PathBuf,
+    /// Socket at which it is asked.
+    pub control: PathBuf,
+    /// Its logical block size.
+    pub block_bytes: u32,
+    /// What was done, as a shell would read it.
+    pub commands: Vec<String>,
+}
+
+/// Name of a disk's network block device in its folder.
+const NBD: &str = "nbd";
 
 /// A volume that was taken. Give it back with [`Volume::release`].
 #[derive(Debug)]
@@ -173,6 +190,44 @@ impl Volume {
         if let Self::Disk(volume) = self {
             volume.beside(trials);
         }
+    }
+
+    /// Says that it is a guest's, whose host serves it.
+    pub const fn of_host(&mut self) {
+        if let Self::Disk(volume) = self {
+            volume.of_host();
+        }
+    }
+
+    /// Takes it on another host that shares it; that host is gone after the trial.
+    ///
+    /// # Errors
+    /// That host does not have it.
+    pub fn take_there(&self, session: &mut Session) -> Result<(), VolumeError> {
+        match self {
+            Self::Disk(volume) => volume.take_there(session),
+            Self::Loop(_) | Self::Device(_) | Self::Partition(_) => Err(VolumeError::NoServedDisk),
+        }
+    }
+
+    /// Serves a virtual disk to guests of this host, until the agent ends or its lease is released.
+    ///
+    /// # Errors
+    /// It is no virtual disk, or cannot be served.
+    pub fn serve_to_guests(
+        &self,
+        session: &mut Session,
+        journal: &mut Journal,
+        name: &str,
+    ) -> Result<Served, VolumeError> {
+        let Self::Disk(disk) = self else { return Err(VolumeError::NoServedDisk) };
+        let mut incoming = |_| {};
+        let mut taking = Taking::new(session, journal, &mut incoming);
+        disk.serve(&mut taking, name)?;
+        let directory = disk.directory(name);
+        let block_bytes = disk.options().block_bytes;
+        let (nbd, control) = (directory.join(NBD), directory.join(CONTROL));
+        Ok(Served { nbd, control, block_bytes, commands: taking.commands })
     }
 
     /// Says which trial it is of, which names the drives that the trial's volumes share.

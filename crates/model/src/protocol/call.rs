@@ -14,6 +14,7 @@ use super::{
     ToolOutput,
 };
 use crate::calls::calls;
+use crate::cluster::Sent;
 use crate::crash::{
     Attempt, AttemptSpec, CrashLoadSpec, CrashOperation, CrashScript, DatabaseSpec, LoadStep, ProgramRun,
     ProgramSpec, StateCheck,
@@ -113,6 +114,12 @@ calls! {
     Hello { protocol: u32 } -> Greeting;
     /// What this host is and can do.
     HostFacts -> super::HostFacts;
+    /// Nanoseconds of this host's clock since the epoch.
+    ClockTime -> u64;
+    /// The block device that the host of a guest serves to it, where this is such a guest.
+    ServedDevice -> Option<PathBuf>;
+    /// What this host's network devices, other than the loopback, sent since it was booted.
+    NetworkSent -> Sent;
     /// What the host did since it was booted.
     HostActivity -> super::HostActivity;
     /// Run an external program. `argv[0]` is looked up in PATH and /usr/sbin, /sbin.

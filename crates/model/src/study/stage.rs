@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FioStage, PreconditionStage, VolumeSpec, one, yes};
+use super::{ClusterStage, FioStage, PreconditionStage, VolumeSpec, one, yes};
 use crate::crash::{CACHE_BYTES, CrashLoad, DatabaseModes, DriveBehaviour, JournalMode, Synchronous};
 use crate::load::{PaceSpec, StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
@@ -72,6 +72,8 @@ stages! {
     "power-cuts" PowerCuts(Box<PowerCutsStage>);
     /// Write the whole device sequentially, then at random until its rate is steady, before mkfs.
     "precondition" Precondition(Box<PreconditionStage>);
+    /// Load the volume from several guests that mount it at the same time (docs/cluster.md).
+    "cluster" Cluster(Box<ClusterStage>);
 }
 
 impl StageSpec {

@@ -33,6 +33,15 @@ impl TargetSpec {
         matches!(self, Self::Guest(guest) if guest.time == GuestTime::Virtual)
     }
 
+    /// Number of guests that share a virtual disk of this host, where they do.
+    #[must_use]
+    pub const fn hosts(&self) -> Option<u32> {
+        match self {
+            Self::Guest(guest) => guest.hosts,
+            Self::Local | Self::Ssh(_) => None,
+        }
+    }
+
     /// The part of it that affects a trial's result, as JSON: which host it is, not how it is reached.
     #[must_use]
     pub fn basis(&self) -> serde_json::Value {
@@ -55,10 +64,15 @@ impl TargetSpec {
             Self::Guest(guest) => {
                 let ending = if guest.cpus == 1 { "" } else { "s" };
                 let time = if self.is_virtual() { ", virtual time" } else { "" };
+                let hosts = match guest.hosts {
+                    None => String::new(),
+                    Some(1) => ", on a disk of this host".to_owned(),
+                    Some(hosts) => format!(", {hosts} on a disk of this host"),
+                };
                 let architecture =
                     guest.architecture.map(|found| format!(" {}", found.name())).unwrap_or_default();
                 Some(format!(
-                    "guest {}, {}, {}{architecture} processor{ending}{time}",
+                    "guest {}, {}, {}{architecture} processor{ending}{time}{hosts}",
                     guest.kernel, guest.memory, guest.cpus
                 ))
             }
@@ -115,6 +129,10 @@ pub struct GuestSpec {
     /// Clock: `host` (default), or `virtual`, which counts the instructions of the guest, 2 ns each.
     #[serde(default, skip_serializing_if = "GuestTime::is_host")]
     pub time: GuestTime,
+    /// Number of guests that share one virtual disk (1 or 2), which this host serves to them by NBD; each trial has guests of
+    /// its own. Only for the stage `cluster` (docs/cluster.md). Absent: one guest, which serves its disks itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<u32>,
 }
 
 /// Architecture of a guest's processor, as `uname -m` names it.

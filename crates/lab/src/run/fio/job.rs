@@ -21,6 +21,8 @@ pub(in crate::run) enum FioTarget {
 pub(in crate::run) struct Place {
     /// Files or device.
     pub(in crate::run) target: FioTarget,
+    /// Number of the first file: 0 but where others use those before it.
+    pub(in crate::run) first: u32,
     /// How many files, or stretches.
     pub(in crate::run) files: u32,
     /// Bytes of each.
@@ -108,6 +110,18 @@ impl Place {
         words
     }
 
+    /// Runs a random point for so many operations, each on another block.
+    pub(in crate::run) fn counted(&self, point: &FioPoint, operations: u64, seed: u64) -> Vec<String> {
+        let mut words = vec!["fio".to_owned(), "--output-format=json+".to_owned()];
+        words.extend(load(&point.to_string(), point));
+        words.extend(self.whole());
+        words.extend(["--numjobs=1".to_owned(), "--file_service_type=random".to_owned()]);
+        words.push(format!("--number_ios={operations}"));
+        words.extend(["--allow_file_create=0".to_owned(), "--lat_percentiles=1".to_owned()]);
+        words.extend(common(seed));
+        words
+    }
+
     /// What the stream of one file does.
     fn stream(&self, point: &FioPoint, file: u32) -> FioPoint {
         let Some(writers) = self.writers.filter(|_| point.rw == FioPattern::ReadWrite) else {
@@ -119,14 +133,7 @@ impl Place {
     }
 
     fn job(&self, name: &str, own: Vec<String>, point: &FioPoint, times: Times, seed: u64) -> Vec<String> {
-        let mut words = vec![
-            format!("--name={name}"),
-            format!("--rw={}", point.rw.name()),
-            format!("--bs={}", point.bs.0),
-            format!("--ioengine={}", point.ioengine.name()),
-            format!("--iodepth={}", point.iodepth),
-            format!("--direct={}", u8::from(point.direct)),
-        ];
+        let mut words = load(name, point);
         if point.is_buffered() {
             // fio would drop what the page cache has of its files whenever it starts over; it was dropped before the point.
             words.push("--invalidate=0".to_owned());
@@ -135,7 +142,6 @@ impl Place {
             // No block would be visited twice in a pass over the files, so that the cache would have what is not asked for.
             words.push("--norandommap=1".to_owned());
         }
-        words.extend(point.rwmixread.map(|percent| format!("--rwmixread={percent}")));
         words.extend(own);
         words.extend(["--time_based=1".to_owned(), format!("--runtime={}ms", times.runtime_ms)]);
         if times.ramp_ms > 0 {
@@ -152,7 +158,7 @@ impl Place {
     fn whole(&self) -> Vec<String> {
         match &self.target {
             FioTarget::Folder(folder) => {
-                let names: Vec<String> = (0..self.files).map(|file| name(folder, file)).collect();
+                let names: Vec<String> = (0..self.files).map(|file| name(folder, self.first + file)).collect();
                 vec![format!("--filename={}", names.join(":")), format!("--size={}", self.bytes())]
             }
             FioTarget::Device(device) => vec![
@@ -167,7 +173,8 @@ impl Place {
     fn one(&self, file: u32) -> Vec<String> {
         match &self.target {
             FioTarget::Folder(folder) => {
-                vec![format!("--filename={}", name(folder, file)), format!("--size={}", self.each_bytes)]
+                let name = name(folder, self.first + file);
+                vec![format!("--filename={name}"), format!("--size={}", self.each_bytes)]
             }
             FioTarget::Device(device) => vec![
                 format!("--filename={}", escaped(device)),
@@ -176,6 +183,20 @@ impl Place {
             ],
         }
     }
+}
+
+/// What a job does, and how.
+fn load(name: &str, point: &FioPoint) -> Vec<String> {
+    let mut words = vec![
+        format!("--name={name}"),
+        format!("--rw={}", point.rw.name()),
+        format!("--bs={}", point.bs.0),
+        format!("--ioengine={}", point.ioengine.name()),
+        format!("--iodepth={}", point.iodepth),
+        format!("--direct={}", u8::from(point.direct)),
+    ];
+    words.extend(point.rwmixread.map(|percent| format!("--rwmixread={percent}")));
+    words
 }
 
 fn name(folder: &str, file: u32) -> String {
@@ -223,7 +244,7 @@ mod tests {
     const TIMES: Times = Times { runtime_ms: 1500, ramp_ms: 0 };
 
     fn place(target: FioTarget) -> Place {
-        Place { target, files: 3, each_bytes: 1 << 20, writers: None }
+        Place { target, first: 0, files: 3, each_bytes: 1 << 20, writers: None }
     }
 
     fn values<'a>(words: &'a [String], key: &str) -> Vec<&'a str> {

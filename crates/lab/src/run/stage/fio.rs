@@ -101,7 +101,7 @@ impl Stage for FioStage {
                 FioTarget::Folder(point.join(&self.name).join("fsage-measure").display().to_string())
             };
             let each_bytes = self.size.map_or(1 << 20, |_| self.file_bytes(files, 0));
-            let place = Place { target, files, each_bytes, writers: self.writers };
+            let place = Place { target, first: 0, files, each_bytes, writers: self.writers };
             lines.push(line(place.layout(direct(&points), seed)));
             let own = points.iter().filter(|point| point.files == files);
             for point in own {
@@ -242,7 +242,7 @@ impl Run<'_> {
         }
         let folder = self.place.folder(&self.stage.name);
         let target = self.target(&folder, all, context)?;
-        let place = Place { target, files, each_bytes, writers: self.stage.writers };
+        let place = Place { target, first: 0, files, each_bytes, writers: self.stage.writers };
         let outcome = self.points(&place, &todo, context);
         if context.file_system.is_bare() || context.session.is_lost() {
             return outcome.map(|()| all);
@@ -575,7 +575,7 @@ fn seed_of(point: &FioPoint, seed: u64) -> u64 {
 }
 
 /// FNV-1a (Fowler, Noll & Vo 1991) of the name, begun with the seed, its bits mixed as SplitMix64 does.
-fn mixed(name: &str, seed: u64) -> u64 {
+pub(super) fn mixed(name: &str, seed: u64) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, step);
     let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -245,6 +245,7 @@ fn progress(stage: &str, name: &str, longest: Longest, incoming: &Incoming) -> O
 /// All of a device but its ends, as one stretch.
 fn place_of(device: &Path, bytes: u64) -> Place {
     Place {
+        first: 0,
         target: FioTarget::Device(device.display().to_string()),
         files: 1,
         each_bytes: bytes,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fsage_model::study::{GuestSpec, LayerSpec, StageSpec, VolumeSpec};
 
-use crate::guest::{self, Guest, GuestError, Needs, Processor};
+use crate::guest::{self, Guest, GuestError, Needs, Part, Processor};
 use crate::run::RunError;
 use crate::run::error::TrialError;
 use crate::run::stage;
@@ -72,7 +72,8 @@ pub(super) fn booted(
     let mut choices = choices.iter().copied().peekable();
     loop {
         let processor = choices.next().unwrap_or(Processor::Emulated);
-        let guest = guest::prepare(spec, needs, processor, alone.map(|alone| &*alone.batch))?;
+        let batch = alone.map(|alone| &*alone.batch);
+        let guest = guest::prepare(spec, needs, processor, Part { batch, sharing: None })?;
         let (program, arguments) = (guest.program.clone(), guest.arguments.clone());
         let patience = match alone {
             Some(alone) => Patience { longest: BATCH, is_given_up: alone.is_given_up },
@@ -97,12 +98,12 @@ pub(super) fn booted(
 
 /// Whether there can be such a guest, which is packed and not started.
 pub(super) fn check(spec: &GuestSpec, needs: &Needs) -> Result<(), HostError> {
-    guest::prepare(spec, needs, Processor::Emulated, None)?;
+    guest::prepare(spec, needs, Processor::Emulated, Part::default())?;
     Ok(())
 }
 
 /// An error with what the guest's kernel wrote to its console.
-fn with_console(error: TargetError, guest: &Guest) -> TargetError {
+pub(super) fn with_console(error: TargetError, guest: &Guest) -> TargetError {
     match error {
         TargetError::Unreachable { host, said } => {
             let said = [said, guest.console()].join("\n").trim().to_owned();
@@ -140,6 +141,13 @@ pub(super) fn add_needs(needs: &mut Needs, cell: &Cell) {
         needs.modules.insert(kind.to_owned());
     }
     needs.programs.extend(cell.file_system.programs());
+    if cell.spec.target.hosts().is_some() {
+        needs.modules.insert("virtio_blk".to_owned());
+        if let Some(stack) = cell.file_system.cluster() {
+            needs.modules.extend(stack.modules().iter().map(|name| (*name).to_owned()));
+            needs.programs.extend(stack.programs().iter().map(|name| (*name).to_owned()));
+        }
+    }
     let own = &cell.spec.volume;
     let others: Vec<VolumeSpec> =
         cell.spec.stages().flat_map(|stage| stage::of(stage).other_volumes(own)).collect();
@@ -151,7 +159,7 @@ pub(super) fn add_needs(needs: &mut Needs, cell: &Cell) {
     for stage in cell.spec.stages() {
         let names: &[&str] = match stage {
             StageSpec::Fio(_) | StageSpec::Precondition(_) | StageSpec::Measure(_) => &["fio"],
-            StageSpec::Lockstep(_) => &["fio"],
+            StageSpec::Lockstep(_) | StageSpec::Cluster(_) => &["fio"],
             StageSpec::PowerCuts(_) => &["sqlite3"],
             StageSpec::Remedy(_) => &["e4defrag", "xfs_fsr", "btrfs", "fstrim"],
             StageSpec::Age(_) | StageSpec::Copy(_) | StageSpec::Image(_) => &[],

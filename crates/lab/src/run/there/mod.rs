@@ -5,6 +5,7 @@
 
 mod guest;
 mod message;
+mod shared;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ use crate::study::{Cell, Study, identity, is_path_name};
 use crate::target::wire::WireError;
 use crate::target::{Connection, TargetError, program};
 use crate::time;
+use crate::volume::Served;
 
 /// How often signals are checked while nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
@@ -74,6 +76,18 @@ struct Host {
     guest: Option<(Guest, Processor)>,
     /// What is to be reported of it once.
     notes: Vec<String>,
+    /// What works beside it, where it shares its disk.
+    beside: Option<shared::Beside>,
+}
+
+/// A trial that is to be done elsewhere.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) study: &'a str,
+    pub(super) planned: &'a PlannedTrial,
+    pub(super) cell: &'a Cell,
+    /// The disk that its guests share.
+    pub(super) served: Option<&'a Served>,
 }
 
 /// What a trial on another host left.
@@ -106,7 +120,9 @@ impl Others {
                     matches!(&cell.spec.volume, VolumeSpec::Disk(disk) if disk.cpu == DiskCpu::Serial);
                 is_serial.then(|| "processor time counts too (`cpu = \"serial\"`)".to_owned())
             };
-            if untimed { None } else { beside::wall_clock(cell).or_else(serial) }
+            // What guests share is timed by its own clock, whatever mounts it.
+            let is_shared = cell.spec.target.hosts().is_some();
+            if untimed || is_shared { None } else { beside::wall_clock(cell).or_else(serial) }
         };
         let why = study.cells.iter().filter(|cell| emulated(cell)).find_map(wall_clock);
         why.map_or(Ok(()), |why| Err(RunError::Emulated { study: study.spec.name.clone(), why }))
@@ -118,7 +134,7 @@ impl Others {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, (target, needs)) in self.known.iter().filter(|(name, _)| is_wanted(name)) {
             if let TargetSpec::Guest(spec) = target
-                && target.is_virtual()
+                && (target.is_virtual() || spec.hosts.is_some())
             {
                 // Each trial has a guest of its own: whether there can be one is known now.
                 guest::check(spec, needs).map_err(HostError::of_run)?;
@@ -154,11 +170,12 @@ impl Others {
     /// Does a trial on another host; `None`: it is this host's.
     pub(super) fn trial(
         &self,
-        (study, planned, cell): (&str, &PlannedTrial, &Cell),
+        asked: Asked<'_>,
         folder: &mut TrialFolder,
         interrupt: &Interrupt,
         observer: &mut dyn RunObserver,
     ) -> Option<Done> {
+        let Asked { study, planned, cell, served } = asked;
         let name = cell.spec.target.name()?;
         let asked = TrialRequest {
             study: study.to_owned(),
@@ -167,12 +184,15 @@ impl Others {
             spec: cell.spec.clone(),
         };
         let is_virtual = cell.spec.target.is_virtual();
+        // Each trial has guests of its own.
+        let is_alone = is_virtual || served.is_some();
         let given = Given::of(&asked);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = match open.remove(&name) {
-            Some(host) => Ok(host),
-            None if is_virtual => self.alone(&name, (&asked, cell), interrupt)?,
-            None => self.host(&name, None)?,
+        let found = match (open.remove(&name), served) {
+            (None, Some(served)) => self.sharing(&name, cell, served, interrupt),
+            (Some(host), _) => Ok(host),
+            (None, None) if is_virtual => self.alone(&name, (&asked, cell), interrupt)?,
+            (None, None) => self.host(&name, None)?,
         };
         let mut host = match found {
             Ok(host) => host,
@@ -186,7 +206,7 @@ impl Others {
             Ok((record, Some(TrialError::Kernel { said }))) if host.guest.is_some() => {
                 Ok((record, Some(TrialError::There(Failed::of_guest(&said)))))
             }
-            Ok(done) if is_virtual => {
+            Ok(done) if is_alone => {
                 host.end();
                 Ok(done)
             }
@@ -287,7 +307,7 @@ impl Host {
                 (connection, Some(guest))
             }
         };
-        let mut host = Self { connection, guest, notes: Vec::new() };
+        let mut host = Self { connection, guest, notes: Vec::new(), beside: None };
         match Self::introduce(&host.connection, begin) {
             // Clocks in virtual time are set to a moment of their own.
             Ok(_) if alone.is_some() => Ok(host),
@@ -308,7 +328,8 @@ impl Host {
     }
 
     fn lost(self, request: &str, error: &WireError) -> TargetError {
-        let console = self.guest.as_ref().map(|(guest, _)| guest.console()).unwrap_or_default();
+        let mut console = self.guest.as_ref().map(|(guest, _)| guest.console()).unwrap_or_default();
+        console.extend(self.beside.iter().map(shared::Beside::said));
         self.connection.lost(request, error, &console)
     }
 

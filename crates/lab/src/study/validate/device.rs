@@ -76,7 +76,8 @@ fn named(spec: &StudySpec) -> Vec<Named<'_>> {
             | StageSpec::Measure(_)
             | StageSpec::Fio(_)
             | StageSpec::PowerCuts(_)
-            | StageSpec::Precondition(_) => {}
+            | StageSpec::Precondition(_)
+            | StageSpec::Cluster(_) => {}
         }
     }
     let mut named = Vec::new();

@@ -39,7 +39,8 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             | StageSpec::Lockstep(_)
             | StageSpec::Fio(_)
             | StageSpec::PowerCuts(_)
-            | StageSpec::Precondition(_) => {}
+            | StageSpec::Precondition(_)
+            | StageSpec::Cluster(_) => {}
         }
     }
     check.problems

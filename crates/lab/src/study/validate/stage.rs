@@ -43,7 +43,7 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
         let kind = match (stage, stage.kind()) {
             (_, "lockstep") => "age",
             // What it measured would be missing as well where an image takes its place.
-            (_, "fio") => "measure",
+            (_, "fio" | "cluster") => "measure",
             // Room for what comes belongs to the ageing: its image is the same in every trial.
             (StageSpec::Remedy(remedy), _) if matches!(remedy.method, Remedy::Free(_)) => "room",
             (_, other) => other,
@@ -91,7 +91,10 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             }
             // What may follow it is a rule of its own.
             StageSpec::Precondition(_) => continue,
-            StageSpec::Measure(_) | StageSpec::Fio(_) | StageSpec::PowerCuts(_) => {}
+            StageSpec::Measure(_)
+            | StageSpec::Fio(_)
+            | StageSpec::PowerCuts(_)
+            | StageSpec::Cluster(_) => {}
         }
         before.insert(kind);
     }

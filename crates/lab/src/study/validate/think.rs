@@ -55,7 +55,8 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             | StageSpec::Remedy(_)
             | StageSpec::Fio(_)
             | StageSpec::PowerCuts(_)
-            | StageSpec::Precondition(_) => continue,
+            | StageSpec::Precondition(_)
+            | StageSpec::Cluster(_) => continue,
         };
         for (number, _) in measures.iter().enumerate().filter(|(_, one)| matches!(one, MeasureSpec::Fio(_))) {
             let path = ["stage", &index.to_string(), "measures", &number.to_string()].map(str::to_owned);

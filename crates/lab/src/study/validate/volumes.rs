@@ -51,7 +51,8 @@ fn found(spec: &StudySpec, is_meant: impl Fn(&StageSpec) -> bool) -> Vec<Placed>
             | StageSpec::Measure(_)
             | StageSpec::Fio(_)
             | StageSpec::PowerCuts(_)
-            | StageSpec::Precondition(_) => {}
+            | StageSpec::Precondition(_)
+            | StageSpec::Cluster(_) => {}
         }
     }
     found

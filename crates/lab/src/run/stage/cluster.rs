@@ -1,0 +1,394 @@
+//! The `cluster` stage: all hosts of the target load one volume at the same time.
+//!
+//! The first host makes the files and every host opens them before anything is counted. A point is a fixed number of operations of
+//! each host, so that its time is that of the drive for the same work. What the drive does while nobody works (heartbeats go by the
+//! wall's clock) is measured beforehand, so that its share of a point is known.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fsage_model::cluster::{ClusterRecord, ClusterResult, FileSet, HostLoad, Sent};
+use fsage_model::disk::DiskStat;
+use fsage_model::fio::{FioEngine, FioPoint, FioRun};
+use fsage_model::location::Location;
+use fsage_model::protocol::{Event, HostFacts, call};
+use fsage_model::quantity::{as_f64, share, to_u64};
+use fsage_model::record::StageRecord;
+use fsage_model::study::ClusterStage;
+
+use super::fio::{GRACE, SLOWEST, check_engines, check_fio, figures, mixed};
+use super::{Stage, StageContext};
+use crate::filesystem::FileSystem;
+use crate::run::error::TrialError;
+use crate::run::fio::FioError;
+use crate::run::fio::ask::{self, Limits, line};
+use crate::run::fio::job::{FioTarget, Place};
+use crate::run::observer::RunEvent;
+use crate::run::trial_volume::TrialVolume;
+use crate::target::{Control, Incoming, Session, TargetError};
+use crate::tools::fio::PROGRAM;
+use crate::volume::VolumeError;
+
+/// How long nobody works while what the drive does by itself is counted: two heartbeats of every host.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// How long the device is quiet before a point. Heartbeats come every two seconds.
+const QUIET_MS: u64 = 50;
+
+/// Time between two of fio's reports.
+const ROUND_MS: u64 = 1000;
+
+/// Slowest operation that is waited for.
+const SLOWEST_OPERATION: Duration = Duration::from_millis(500);
+
+/// Operations of each host on each file before the first point.
+const OPENING: u64 = 4;
+
+impl Stage for ClusterStage {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        check_engines(&[FioEngine::Libaio], context)?;
+        let folder = place.folder(&self.name);
+        context.session.call(call::MakeFolder { directory: folder.clone() })?;
+        let made = context.session.call(call::MakeMeasureFolder { directory: folder.clone() })?;
+        let run = Run { stage: self, place, files: made.display().to_string(), hosts: context.hosts() };
+        let outcome = run.all(context);
+        if context.session.is_lost() {
+            return outcome.map(drop);
+        }
+        let removed = context.session.call(call::RemoveMeasureFolder { directory: folder });
+        let record = outcome?;
+        removed?;
+        context.done.push(StageRecord::Cluster(Box::new(record)));
+        Ok(())
+    }
+
+    fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
+        let folder = Location::on(point, &self.name).path.join("fsage-measure").display().to_string();
+        // How many there are is the target's.
+        let hosts = 2;
+        let mut lines = vec![line(self.place(&folder, (0, 1), self.files).layout(true, seed))];
+        for (set, load) in ordered(self.points(hosts), seed) {
+            for host in 0..hosts {
+                let place = self.place(&folder, (host, hosts), load.files);
+                let words = place.counted(&load, self.operations, seed_of(set, &load, host, seed));
+                let on = if host == 0 { "host 1" } else { "host 2, if there are two" };
+                lines.push(format!("# on {on}: {}", line(words)));
+            }
+        }
+        lines
+    }
+
+    fn check_host(&self, _: &FileSystem, facts: &HostFacts) -> Result<(), TrialError> {
+        check_fio(facts)
+    }
+}
+
+/// Where the stage's files are for a host.
+trait Files {
+    fn place(&self, folder: &str, host: (u32, u32), files: u32) -> Place;
+}
+
+impl Files for ClusterStage {
+    /// So many files of the one of so many hosts: all, or its own.
+    fn place(&self, folder: &str, (host, hosts): (u32, u32), files: u32) -> Place {
+        let first = if files == self.files { 0 } else { host * (self.files / hosts.max(1)) };
+        let target = FioTarget::Folder(folder.to_owned());
+        Place { target, first, files, each_bytes: self.file_bytes(), writers: None }
+    }
+}
+
+/// A stage that is being run.
+struct Run<'a> {
+    stage: &'a ClusterStage,
+    place: &'a TrialVolume,
+    /// Folder of the files, on every host.
+    files: String,
+    hosts: u32,
+}
+
+/// What a host counted by itself.
+struct Ended {
+    run: FioRun,
+    at: Instant,
+}
+
+impl Run<'_> {
+    fn all(&self, context: &mut StageContext<'_>) -> Result<ClusterRecord, TrialError> {
+        self.lay_out(context)?;
+        let clocks_apart_ns = clocks_apart(context)?;
+        self.open_all(context)?;
+        let idle = self.idle(context)?;
+        let mut results = Vec::new();
+        for (set, point) in ordered(self.stage.points(self.hosts), context.planned.seed) {
+            context.interrupted()?;
+            results.push(self.point(set, point, idle, context)?);
+        }
+        let version = context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default();
+        let bytes = self.stage.file_bytes().saturating_mul(u64::from(self.stage.files));
+        Ok(ClusterRecord { name: self.stage.name.clone(), version, bytes, clocks_apart_ns, results })
+    }
+
+    /// Writes every byte of every file, on the first host.
+    fn lay_out(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let place = self.stage.place(&self.files, (0, 1), self.stage.files);
+        let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
+        let words = place.layout(true, context.planned.seed);
+        let at = (self.stage.name.as_str(), self.place.device());
+        let run = ask::ask(at, words, limits(limit), |incoming| self.progress("layout", incoming), context)?;
+        let laid = figures("layout", &run)?;
+        if laid.write.bytes == place.bytes() {
+            return Ok(());
+        }
+        Err(FioError::Laid { written_bytes: laid.write.bytes, wanted_bytes: place.bytes() }.into())
+    }
+
+    /// Has every host open every file and read where its blocks are: the first point would pay for it.
+    fn open_all(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let Some((_, point)) = self.stage.points(1).into_iter().next() else { return Ok(()) };
+        let point = FioPoint { rw: fsage_model::fio::FioPattern::RandRead, rwmixread: None, ..point };
+        let place = self.stage.place(&self.files, (0, 1), self.stage.files);
+        let blocks = (place.bytes() / point.bs.0.max(1)).max(1);
+        let operations = (OPENING * u64::from(self.stage.files)).min(blocks);
+        let words = |host| place.counted(&point, operations, mixed("open", context.planned.seed) >> (11 + host));
+        let jobs = (0..self.hosts).map(words).collect();
+        for (number, ended) in (1..).zip(self.together("open", jobs, operations, context)?) {
+            figures(&format!("open on host {number}"), &ended.run)?;
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds of the drive's clock per second in which no host works.
+    fn idle(&self, context: &mut StageContext<'_>) -> Result<f64, TrialError> {
+        self.settle(context)?;
+        let (before, begun) = (self.disk(context)?, Instant::now());
+        while begun.elapsed() < IDLE {
+            context.interrupted()?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let used = self.disk(context)?.since(&before);
+        Ok(as_f64(used.elapsed_ns) / begun.elapsed().as_secs_f64())
+    }
+
+    fn point(
+        &self,
+        set: FileSet,
+        point: FioPoint,
+        idle: f64,
+        context: &mut StageContext<'_>,
+    ) -> Result<ClusterResult, TrialError> {
+        self.settle(context)?;
+        let (seed, operations) = (context.planned.seed, self.stage.operations);
+        let words = |host| {
+            let place = self.stage.place(&self.files, (host, self.hosts), point.files);
+            place.counted(&point, operations, seed_of(set, &point, host, seed))
+        };
+        let name = format!("{set}-{point}");
+        let sent_before = sent(context)?;
+        let (disk_before, begun) = (self.disk(context)?, Instant::now());
+        let ended = self.together(&name, (0..self.hosts).map(words).collect(), operations, context)?;
+        let disk = self.disk(context)?.since(&disk_before);
+        let idle_ns = to_u64(idle * begun.elapsed().as_secs_f64());
+        let sent_after = sent(context)?;
+        let (mut hosts, mut times) = (Vec::new(), Vec::new());
+        for (index, Ended { run, at }) in ended.into_iter().enumerate() {
+            let name = format!("{name}-host{}", index + 1);
+            let figures = figures(&name, &run)?;
+            let file = format!("{}-{name}.json", self.stage.name);
+            context.folder.keep_fio(&file, run.json.as_bytes())?;
+            let begin = at.checked_sub(Duration::from_nanos(figures.runtime_ns)).unwrap_or(begun).max(begun);
+            times.push((begin, at));
+            let before = sent_before.get(index).copied().unwrap_or_default();
+            hosts.push(HostLoad {
+                file: format!("fio/{file}"),
+                operations: figures.read.operations + figures.write.operations,
+                bytes: figures.read.bytes + figures.write.bytes,
+                device: run.device.unwrap_or_default(),
+                sent: sent_after.get(index).copied().unwrap_or_default().since(before),
+                wall_ns: figures.runtime_ns,
+            });
+        }
+        if let Some(short) = hosts.iter().find(|host| host.operations != operations) {
+            let (done, wanted) = (short.operations, operations);
+            return Err(FioError::Operations { point: name, done, wanted }.into());
+        }
+        Ok(ClusterResult { set, point, disk, idle_ns, overlap: overlap(&times), hosts })
+    }
+
+    /// Runs a job on each host, the first host's with progress, and waits for all.
+    fn together(
+        &self,
+        name: &str,
+        jobs: Vec<Vec<String>>,
+        operations: u64,
+        context: &mut StageContext<'_>,
+    ) -> Result<Vec<Ended>, TrialError> {
+        let slow = SLOWEST_OPERATION * u32::try_from(operations).unwrap_or(u32::MAX);
+        let limits = limits(GRACE + slow);
+        let mut jobs = jobs.into_iter();
+        let own = jobs.next().unwrap_or_default();
+        let mut others = std::mem::take(&mut context.others);
+        let controls: Vec<Control> = others.iter().map(Session::control).collect();
+        let device = self.place.device();
+        let (mine, theirs) = std::thread::scope(|scope| {
+            let limits = &limits;
+            let run = |(session, argv): (&mut Session, Vec<String>)| {
+                let timeout_ms = u64::try_from(limits.limit.as_millis()).unwrap_or(u64::MAX);
+                let device = device.to_owned();
+                let (round_ms, steady_from, memory) = (ROUND_MS, None, None);
+                let ask = call::RunFio { argv, timeout_ms, round_ms, steady_from, device, memory };
+                session.call(ask).map(|run| Ended { run, at: Instant::now() })
+            };
+            let running: Vec<_> =
+                others.iter_mut().zip(jobs).map(|job| scope.spawn(move || run(job))).collect();
+            let at = (self.stage.name.as_str(), device);
+            let mine = ask::ask(at, own, limits.clone(), |incoming| self.progress(name, incoming), context);
+            let mine = mine.map(|run| Ended { run, at: Instant::now() });
+            if mine.is_err() {
+                controls.iter().for_each(Control::stop);
+            }
+            let theirs: Vec<Result<Ended, TargetError>> = running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect();
+            (mine, theirs)
+        });
+        context.others = others;
+        let mut ended = vec![mine?];
+        for host in theirs {
+            ended.push(host.map_err(FioError::from)?);
+        }
+        Ok(ended)
+    }
+
+    /// Writes back what every host has, and waits until its device is quiet.
+    fn settle(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        self.place.settle(QUIET_MS, context)?;
+        let (device, directory) = (self.place.device().to_owned(), Some(self.place.point().to_owned()));
+        for session in &mut context.others {
+            let (device, directory) = (device.clone(), directory.clone());
+            session.call(call::SettleDevice { device, directory, quiet_ms: QUIET_MS })?;
+        }
+        Ok(())
+    }
+
+    fn disk(&self, context: &mut StageContext<'_>) -> Result<DiskStat, TrialError> {
+        let stat = context.session.call(call::DiskStat { directory: self.place.point().to_owned() })?;
+        stat.ok_or_else(|| VolumeError::NoServedDisk.into())
+    }
+
+    fn progress(&self, note: &str, incoming: &Incoming) -> Option<RunEvent> {
+        let Incoming::Event(Event::Progress { operations, elapsed_ns, .. }) = incoming else { return None };
+        Some(RunEvent::Progress {
+            stage: self.stage.name.clone(),
+            operations: *operations,
+            elapsed_ns: *elapsed_ns,
+            share: (note != "layout").then(|| share(*operations, self.stage.operations).clamp(0.0, 1.0)),
+            rate: share(*operations, *elapsed_ns) * 1e9,
+            eta_s: None,
+            note: note.to_owned(),
+        })
+    }
+}
+
+const fn limits(limit: Duration) -> Limits {
+    Limits { limit, round_ms: ROUND_MS, steady_from: None, memory: None }
+}
+
+/// What each host sent since it was booted, the first one's first.
+fn sent(context: &mut StageContext<'_>) -> Result<Vec<Sent>, TrialError> {
+    let mut found = vec![context.session.call(call::NetworkSent)?];
+    for session in &mut context.others {
+        found.push(session.call(call::NetworkSent)?);
+    }
+    Ok(found)
+}
+
+/// By how much the clock of another host is certainly apart from the first one's, at most: it was asked between two questions to
+/// the first one.
+fn clocks_apart(context: &mut StageContext<'_>) -> Result<u64, TrialError> {
+    let mut most = 0;
+    for session in &mut context.others {
+        let before = context.session.call(call::ClockTime)?;
+        let theirs = session.call(call::ClockTime)?;
+        let after = context.session.call(call::ClockTime)?;
+        most = most.max(before.saturating_sub(theirs)).max(theirs.saturating_sub(after));
+    }
+    Ok(most)
+}
+
+/// Time in which all worked ÷ time in which any did.
+fn overlap(times: &[(Instant, Instant)]) -> f64 {
+    let begins = times.iter().map(|(begin, _)| *begin);
+    let ends = times.iter().map(|(_, end)| *end);
+    let (Some(first), Some(last_begin)) = (begins.clone().min(), begins.max()) else { return 0.0 };
+    let (Some(first_end), Some(last)) = (ends.clone().min(), ends.max()) else { return 0.0 };
+    let (any, all) = (last.duration_since(first), first_end.saturating_duration_since(last_begin));
+    if any.is_zero() { 0.0 } else { all.as_secs_f64() / any.as_secs_f64() }
+}
+
+/// Points in an order that the seed shuffles: what a point leaves behind, such as locks, meets no point in particular.
+fn ordered(mut points: Vec<(FileSet, FioPoint)>, seed: u64) -> Vec<(FileSet, FioPoint)> {
+    points.sort_by_cached_key(|(set, point)| mixed(&format!("{set} {point}"), seed));
+    points
+}
+
+/// The seed of a host's offsets: another for each point and host, the same on every file system.
+fn seed_of(set: FileSet, point: &FioPoint, host: u32, seed: u64) -> u64 {
+    // fio reads it as a signed number.
+    mixed(&format!("{set} {point} {host}"), seed) >> 11
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage() -> ClusterStage {
+        serde_json::from_str(
+            r#"{"rw": ["randread", "randwrite"], "size": "64MiB", "operations": 100, "iodepth": [1, 8]}"#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn hosts_use_the_same_files_or_each_its_own() {
+        let stage = stage();
+        let lines = stage.describe(Path::new("/mnt"), 7);
+        // The layout, and two hosts at two sets, patterns and depths.
+        assert_eq!(lines.len(), 1 + 2 * 8);
+        let of = |host: &str, files: &str| -> Vec<&String> {
+            lines.iter().filter(|line| line.starts_with(host) && line.contains(files)).collect()
+        };
+        let own: Vec<Vec<&String>> = vec![
+            of("# on host 1:", "-f8 ").into_iter().filter(|line| line.contains("/fsage.0:")).collect(),
+            of("# on host 2,", "-f8 ").into_iter().filter(|line| line.contains("/fsage.8:")).collect(),
+        ];
+        assert!(own.iter().all(|lines| lines.len() == 4), "{own:?}");
+        assert!(own[1].iter().all(|line| !line.contains("fsage.0:") && line.contains("fsage.15 ")));
+        assert!(of("# on host 2,", "-f16 ").iter().all(|line| line.contains("fsage.0:") && line.contains("fsage.15 ")));
+        assert!(lines.iter().skip(1).all(|line| line.contains("--number_ios=100") && !line.contains("runtime")));
+    }
+
+    #[test]
+    fn no_two_hosts_or_points_go_to_the_same_places_in_the_same_order() {
+        let stage = stage();
+        let mut seeds: Vec<u64> = Vec::new();
+        for (set, point) in ordered(stage.points(2), 7) {
+            seeds.extend((0..2).map(|host| seed_of(set, &point, host, 7)));
+        }
+        let count = seeds.len();
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!((seeds.len(), count), (16, 16));
+        assert_ne!(ordered(stage.points(2), 1), ordered(stage.points(2), 2));
+    }
+
+    #[test]
+    fn loads_overlap_as_far_as_all_of_them_run() {
+        let zero = Instant::now();
+        let at = |seconds: u64| zero + Duration::from_secs(seconds);
+        assert!((overlap(&[(at(0), at(8)), (at(2), at(10))]) - 0.6).abs() < 1e-9);
+        assert!((overlap(&[(at(0), at(8))]) - 1.0).abs() < 1e-9);
+        assert!(overlap(&[(at(0), at(2)), (at(5), at(8))]) < 1e-9);
+        assert!(overlap(&[]) < 1e-9);
+    }
+}

@@ -1,0 +1,157 @@
+//! Trials of guests that share a disk of this host: the disk is leased here, and the guests are made for the trial and end with it.
+
+use std::time::Duration;
+
+use fsage_model::study::{GuestSpec, TargetSpec};
+
+use super::guest::{HostError, needs_of, with_console};
+use super::{Asked, Done, Host, Introduction, Others};
+use crate::guest::sharing::{Member, Relay};
+use crate::guest::{self, Guest, GuestError, Part, Processor, Sharing};
+use crate::plan::PlannedTrial;
+use crate::run::RunEvent;
+use crate::run::interrupt::Interrupt;
+use crate::run::observer::RunObserver;
+use crate::run::trial::Lab;
+use crate::store::TrialFolder;
+use crate::study::Cell;
+use crate::target::{Companion, Connection, Patience, Session, TargetError};
+use crate::volume::{self, Served};
+
+/// What works beside the guest that does a trial.
+#[derive(Debug)]
+pub(super) struct Beside {
+    /// Fields are dropped in this order: machines before the sockets that they use.
+    machines: Vec<Companion>,
+    guests: Vec<Guest>,
+    _relays: Vec<Relay>,
+}
+
+impl Beside {
+    /// What is known of why the other guests ended, should they have.
+    pub(super) fn said(&self) -> String {
+        let consoles = self.guests.iter().map(Guest::console);
+        let errors = self.machines.iter().map(Companion::said);
+        let all = (2..).zip(consoles.zip(errors));
+        all.map(|(number, (console, error))| format!("\nguest {number}: {error}\n{console}")).collect()
+    }
+}
+
+impl Lab<'_> {
+    /// Does a trial whose volume this host serves to guests, and releases it in every case.
+    pub(in crate::run) fn on_served_disk(
+        &mut self,
+        others: &Others,
+        (study, planned, cell): (&str, &PlannedTrial, &Cell),
+        folder: &mut TrialFolder,
+        observer: &mut dyn RunObserver,
+    ) -> Done {
+        let mut session = (self.start)()?;
+        let own = self.journal.attach(&session)?;
+        let asked = Asked { study, planned, cell, served: None };
+        let outcome = self.with_served_disk(&mut session, others, asked, folder, observer);
+        let released = if session.is_lost() { Ok(false) } else { self.clean(&mut session, folder) };
+        drop(session);
+        self.journal.release(own)?;
+        if !released? && !self.release_all(folder)? {
+            let text = "not everything was released: `fsage clean` or the next run tries again".to_owned();
+            folder.log(&text);
+            observer.event(RunEvent::Note { text });
+        }
+        outcome.map_err(|error| self.or_interrupted(error))
+    }
+
+    fn with_served_disk(
+        &mut self,
+        session: &mut Session,
+        others: &Others,
+        asked: Asked<'_>,
+        folder: &mut TrialFolder,
+        observer: &mut dyn RunObserver,
+    ) -> Done {
+        let mut volume = volume::resolve(&asked.cell.spec.volume, &self.consent, &self.root)?;
+        volume.of_host();
+        let served = volume.serve_to_guests(session, &mut self.journal, &asked.planned.id)?;
+        let asked = Asked { served: Some(&served), ..asked };
+        let done = others.trial(asked, folder, &self.interrupt, observer);
+        let (mut record, error) =
+            done.unwrap_or_else(|| unreachable!("only guests share a disk of this host"))?;
+        record.commands.splice(0..0, served.commands);
+        Ok((record, error))
+    }
+}
+
+impl Others {
+    /// The guests of a trial, which share the disk that is served: the first one, with the others beside it.
+    pub(super) fn sharing(
+        &self,
+        name: &str,
+        cell: &Cell,
+        served: &Served,
+        interrupt: &Interrupt,
+    ) -> Result<Host, HostError> {
+        let TargetSpec::Guest(spec) = &cell.spec.target else {
+            unreachable!("only guests share a disk of this host")
+        };
+        let mut choices = Processor::choices(spec).into_iter().peekable();
+        loop {
+            let processor = choices.next().unwrap_or(Processor::Emulated);
+            let is_last = choices.peek().is_none();
+            match self.started(spec, cell, served, processor, interrupt) {
+                Err(HostError::Target(TargetError::Unreachable { .. })) if !is_last => {}
+                Ok(host) => {
+                    let mut known = self.processors.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    known.insert(name.to_owned(), processor);
+                    return Ok(host);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn started(
+        &self,
+        spec: &GuestSpec,
+        cell: &Cell,
+        served: &Served,
+        processor: Processor,
+        interrupt: &Interrupt,
+    ) -> Result<Host, HostError> {
+        let (needs, hosts) = (needs_of(cell), spec.hosts.unwrap_or(1));
+        let cluster = cell.file_system.cluster();
+        let member = |number| Member { number, hosts, cluster };
+        let prepared = |number, meeting| -> Result<(Guest, Relay), HostError> {
+            let sharing = Some(Sharing { member: member(number), served, meeting });
+            let guest = guest::prepare(spec, &needs, processor, Part { batch: None, sharing })?;
+            let relay = Relay::start(guest.folder(), &served.control)
+                .map_err(|source| GuestError::Write { path: guest.folder().to_owned(), source })?;
+            Ok((guest, relay))
+        };
+        let (first, relay) = prepared(0, None)?;
+        let mut beside = Beside { machines: Vec::new(), guests: Vec::new(), _relays: vec![relay] };
+        for number in 1..hosts {
+            let (guest, relay) = prepared(number, Some(first.folder()))?;
+            // They boot at the same time.
+            beside.machines.push(Companion::start(guest.program.clone(), guest.arguments.clone())?);
+            beside.guests.push(guest);
+            beside._relays.push(relay);
+        }
+        let patience = Patience {
+            longest: processor.boots_within().saturating_mul(hosts).max(Duration::from_secs(1)),
+            is_given_up: &|| interrupt.by().is_some(),
+        };
+        let (program, arguments) = (first.program.clone(), first.arguments.clone());
+        let connection = Connection::guest(program, arguments, (first.name.clone(), first.machine), patience)
+            .map_err(|error| with_console(error, &first))?;
+        let guest = Some((first, processor));
+        let mut host = Host { connection, guest, notes: Vec::new(), beside: Some(beside) };
+        match Host::introduce(&host.connection, &self.begin) {
+            Ok(notes) => {
+                host.notes = notes;
+                Ok(host)
+            }
+            Err(Introduction::Wire(error)) => Err(host.lost("hello", &error).into()),
+            Err(Introduction::Target(error)) => Err(error.into()),
+        }
+    }
+}

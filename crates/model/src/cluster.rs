@@ -1,0 +1,171 @@
+//! Several hosts on one volume: what each of them did, and what passed between them.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::disk::DiskUse;
+use crate::fio::{DeviceCounts, FioPoint};
+use crate::quantity::{as_f64, share};
+
+/// Which files the hosts use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSet {
+    /// All hosts use all files.
+    Same,
+    /// Each host uses files that no other one does.
+    Disjoint,
+}
+
+impl FileSet {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Same, Self::Disjoint];
+
+    /// As studies and metrics have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Disjoint => "disjoint",
+        }
+    }
+}
+
+impl fmt::Display for FileSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a `cluster` stage measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterRecord {
+    /// The stage's name.
+    pub name: String,
+    /// Version of fio.
+    pub version: String,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Largest difference between the clock of the first host and that of another, in nanoseconds, less what the question
+    /// took.
+    pub clocks_apart_ns: u64,
+    /// Every point, in the order in which they were run.
+    pub results: Vec<ClusterResult>,
+}
+
+/// One point, on all hosts at the same time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterResult {
+    /// Which files.
+    pub set: FileSet,
+    /// What each host did.
+    pub point: FioPoint,
+    /// What the drive did from before the first host began until after the last one ended.
+    pub disk: DiskUse,
+    /// How much of that the drive would have done as well if no host had worked, such as heartbeats.
+    pub idle_ns: u64,
+    /// Wall-clock time in which all hosts worked ÷ time in which any did.
+    pub overlap: f64,
+    /// Each host's, the one that made the file system first.
+    pub hosts: Vec<HostLoad>,
+}
+
+/// What one host did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct HostLoad {
+    /// fio's JSON: a file of the trial.
+    pub file: String,
+    /// Operations.
+    pub operations: u64,
+    /// Bytes read and written by them.
+    pub bytes: u64,
+    /// What its block device counted.
+    pub device: DeviceCounts,
+    /// What it sent to the other hosts.
+    pub sent: Sent,
+    /// Wall-clock time of its load. Where processors are emulated it says only that loads overlapped.
+    pub wall_ns: u64,
+}
+
+/// What went over a network device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Sent {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of them, headers included.
+    pub bytes: u64,
+}
+
+impl Sent {
+    /// What was sent since `before`.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            packets: self.packets.saturating_sub(before.packets),
+            bytes: self.bytes.saturating_sub(before.bytes),
+        }
+    }
+}
+
+impl ClusterResult {
+    /// Operations of all hosts.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.hosts.iter().map(|host| host.operations).sum()
+    }
+
+    /// Operations of all hosts per second of the drive's clock, which passes only while it serves requests.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        share(self.operations(), self.disk.elapsed_ns.max(1)) * 1e9
+    }
+
+    /// Something of all hosts per operation.
+    #[must_use]
+    pub fn per_operation(&self, of: impl Fn(&HostLoad) -> u64) -> f64 {
+        let sum: f64 = self.hosts.iter().map(|host| as_f64(of(host))).sum();
+        sum / as_f64(self.operations().max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fio::{FioEngine, FioPattern};
+    use crate::size::Bytes;
+
+    #[test]
+    fn numbers_are_those_of_all_hosts_together() {
+        let point = FioPoint {
+            rw: FioPattern::RandRead,
+            rwmixread: None,
+            bs: Bytes(4096),
+            ioengine: FioEngine::Libaio,
+            iodepth: 1,
+            numjobs: 1,
+            files: 16,
+            direct: true,
+            memory: None,
+        };
+        let host = |operations, packets| HostLoad {
+            operations,
+            sent: Sent { packets, bytes: packets * 100 },
+            ..HostLoad::default()
+        };
+        let result = ClusterResult {
+            set: FileSet::Same,
+            point,
+            disk: DiskUse { elapsed_ns: 2_000_000_000, ..DiskUse::default() },
+            idle_ns: 0,
+            overlap: 1.0,
+            hosts: vec![host(100, 30), host(300, 10)],
+        };
+        assert_eq!(result.operations(), 400);
+        assert!((result.iops() - 200.0).abs() < 1e-9);
+        assert!((result.per_operation(|host| host.sent.packets) - 0.1).abs() < 1e-9);
+        let (before, after) = (Sent { packets: 3, bytes: 10 }, Sent { packets: 5, bytes: 70 });
+        assert_eq!(after.since(before), Sent { packets: 2, bytes: 60 });
+    }
+}
