@@ -33,6 +33,13 @@ handlers! { task:
         *held(task) = Some(folder);
         path
     };
+    HoldMeasureFolder { directory } => {
+        let folder = HeldFolder::of_another_host(open(&directory)?)?;
+        let path = folder.path();
+        *held(task) = Some(folder);
+        path
+    };
+    LeaveMeasureFolder => drop(held(task).take());
     RemoveMeasureFolder { directory } => {
         let folder = held(task).take();
         match folder {

@@ -344,6 +344,18 @@ impl HeldFolder {
         Ok(Self { directory, folder })
     }
 
+    /// Opens the one that another host made on a volume that both have.
+    ///
+    /// # Errors
+    /// It is not there, or is a link or a mount.
+    pub fn of_another_host(directory: Anchor) -> Result<Self, MeasureError> {
+        let path = directory.path().join(FOLDER);
+        let folder = directory
+            .open(FOLDER, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+            .map_err(MeasureError::system("open", &path))?;
+        Ok(Self { directory, folder })
+    }
+
     /// Its path for programs that this process starts, while it is held: that of the descriptor, whatever has
     /// the name now.
     #[must_use]

@@ -403,7 +403,7 @@ impl FileSystem {
             return Vec::new();
         }
         let mut lines = vec![self.mkfs(device).to_string()];
-        lines.extend(self.before_mount.iter().map(|command| command.placed(device, point).to_string()));
+        lines.extend(self.before_mount_lines(device, point));
         lines.push(self.mount_line(device, point));
         lines.extend(self.restrict_line(point));
         lines.extend(self.after_mount.iter().map(|command| command.placed(device, point).to_string()));
@@ -425,6 +425,12 @@ impl FileSystem {
     pub fn restrict_line(&self, point: &Path) -> Option<String> {
         let line = || format!("mount -o remount,bind,{RESTRICTED} {}", point.display());
         self.mount.as_ref().map(|_| line())
+    }
+
+    /// What comes before the mount, as a shell would read it.
+    #[must_use]
+    pub fn before_mount_lines(&self, device: &Path, point: &Path) -> Vec<String> {
+        self.before_mount.iter().map(|command| command.placed(device, point).to_string()).collect()
     }
 
     /// The mount, as a shell would read it.

@@ -149,6 +149,9 @@ impl TrialVolume {
         let directory = context.journal.make(Lease::Directory { path: point.clone() })?;
         context.session.call(call::MakeMountPoint { point: point.clone() })?;
         let mount = context.journal.take(Lease::Mount { point: point.clone() })?;
+        for line in context.file_system.before_mount_lines(self.device(), &point) {
+            context.command("mount", &line);
+        }
         let line = context.file_system.mount_line(self.device(), &point);
         context.command("mount", &line);
         if let Some(line) = context.file_system.restrict_line(&point) {

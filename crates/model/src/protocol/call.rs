@@ -389,6 +389,11 @@ calls! {
     /// until it is removed. The reply is a path through the descriptor that the agent holds, which nobody can
     /// redirect. One that is there is an error.
     MakeMeasureFolder { directory: Location } -> PathBuf;
+    /// Hold the folder `fsage-measure` below `directory` open, which the agent of another host made on a volume that both have.
+    /// The reply is as that of `MakeMeasureFolder`.
+    HoldMeasureFolder { directory: Location } -> PathBuf;
+    /// Let the folder of `HoldMeasureFolder` go, and leave it there.
+    LeaveMeasureFolder -> ();
     /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not
     /// an error.
     RemoveMeasureFolder { directory: Location } -> ();

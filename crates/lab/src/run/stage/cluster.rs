@@ -50,10 +50,18 @@ impl Stage for ClusterStage {
         let folder = place.folder(&self.name);
         context.session.call(call::MakeFolder { directory: folder.clone() })?;
         let made = context.session.call(call::MakeMeasureFolder { directory: folder.clone() })?;
-        let run = Run { stage: self, place, files: made.display().to_string(), hosts: context.hosts() };
+        let mut folders = vec![made.display().to_string()];
+        for session in &mut context.others {
+            let held = session.call(call::HoldMeasureFolder { directory: folder.clone() })?;
+            folders.push(held.display().to_string());
+        }
+        let run = Run { stage: self, place, folders, hosts: context.hosts() };
         let outcome = run.all(context);
         if context.session.is_lost() {
             return outcome.map(drop);
+        }
+        for session in context.others.iter_mut().filter(|session| !session.is_lost()) {
+            session.call(call::LeaveMeasureFolder)?;
         }
         let removed = context.session.call(call::RemoveMeasureFolder { directory: folder });
         let record = outcome?;
@@ -101,8 +109,8 @@ impl Files for ClusterStage {
 struct Run<'a> {
     stage: &'a ClusterStage,
     place: &'a TrialVolume,
-    /// Folder of the files, on every host.
-    files: String,
+    /// Folder of the files, as each host has it.
+    folders: Vec<String>,
     hosts: u32,
 }
 
@@ -128,9 +136,15 @@ impl Run<'_> {
         Ok(ClusterRecord { name: self.stage.name.clone(), version, bytes, clocks_apart_ns, results })
     }
 
+    /// So many files of a host: all, or its own.
+    fn place_of(&self, host: u32, files: u32) -> Place {
+        let folder = usize::try_from(host).ok().and_then(|host| self.folders.get(host));
+        self.stage.place(folder.map_or("", String::as_str), (host, self.hosts), files)
+    }
+
     /// Writes every byte of every file, on the first host.
     fn lay_out(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let place = self.stage.place(&self.files, (0, 1), self.stage.files);
+        let place = self.place_of(0, self.stage.files);
         let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
         let words = place.layout(true, context.planned.seed);
         let at = (self.stage.name.as_str(), self.place.device());
@@ -146,10 +160,10 @@ impl Run<'_> {
     fn open_all(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let Some((_, point)) = self.stage.points(1).into_iter().next() else { return Ok(()) };
         let point = FioPoint { rw: fsage_model::fio::FioPattern::RandRead, rwmixread: None, ..point };
-        let place = self.stage.place(&self.files, (0, 1), self.stage.files);
-        let blocks = (place.bytes() / point.bs.0.max(1)).max(1);
+        let blocks = (self.place_of(0, self.stage.files).bytes() / point.bs.0.max(1)).max(1);
         let operations = (OPENING * u64::from(self.stage.files)).min(blocks);
-        let words = |host| place.counted(&point, operations, mixed("open", context.planned.seed) >> (11 + host));
+        let seed = mixed("open", context.planned.seed) >> 11;
+        let words = |host| self.place_of(host, self.stage.files).counted(&point, operations, seed ^ u64::from(host));
         let jobs = (0..self.hosts).map(words).collect();
         for (number, ended) in (1..).zip(self.together("open", jobs, operations, context)?) {
             figures(&format!("open on host {number}"), &ended.run)?;
@@ -179,8 +193,7 @@ impl Run<'_> {
         self.settle(context)?;
         let (seed, operations) = (context.planned.seed, self.stage.operations);
         let words = |host| {
-            let place = self.stage.place(&self.files, (host, self.hosts), point.files);
-            place.counted(&point, operations, seed_of(set, &point, host, seed))
+            self.place_of(host, point.files).counted(&point, operations, seed_of(set, &point, host, seed))
         };
         let name = format!("{set}-{point}");
         let sent_before = sent(context)?;

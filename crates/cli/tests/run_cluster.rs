@@ -1,0 +1,188 @@
+//! Guests that share a disk of this host: OCFS2 on two of them, beside a local file system on one.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod guest_rig;
+mod lab;
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fsage_model::cluster::{ClusterRecord, FileSet};
+use fsage_model::record::{StageRecord, TrialRecord, TrialStatus};
+use guest_rig::cache;
+use rustix::process::{Pid, Signal, kill_process};
+use support::skip;
+
+const STUDY: &str = r#"
+name = "shared"
+title = "Two hosts"
+question = "What do two hosts on the same files cost?"
+seed = 7
+[target]
+kind = "guest"
+kernel = "6.1"
+[volume]
+medium = "ssd"
+size = "512MiB"
+[file_system]
+kind = "ocfs2"
+[driver.ocfs2]
+mkfs = ["mkfs.ocfs2", "-F", "-x", "-q", "-L", "fsage", "-N", "2", "-b", "4096", "-C", "4096", "--cluster-stack=o2cb", "--cluster-name=fsage", "{device}"]
+fsck = ["fsck.ocfs2", "-f", "-n", "{device}"]
+mount = ["heartbeat=local", "noatime"]
+before_mount = [["ocfs2_hb_ctl", "-S", "-d", "{device}", "ocfs2"]]
+cluster = "o2cb"
+package = "ocfs2-tools"
+[[stage]]
+kind = "cluster"
+rw = "randwrite"
+files = 4
+size = "32MiB"
+operations = 100
+[matrix]
+"target.hosts" = [1, 2]
+"file_system.kind" = ["ext4", "ocfs2"]
+[[exclude]]
+"target.hosts" = 2
+"file_system.kind" = "ext4"
+"#;
+
+/// Guests are counted: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether something came true in time.
+fn waited(longest: Duration, condition: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + longest;
+    while Instant::now() < deadline {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    condition()
+}
+
+/// A study and its store.
+struct Rig {
+    lab: lab::Lab,
+    cache: &'static Path,
+}
+
+impl Rig {
+    fn new() -> Option<Self> {
+        let cache = cache()?;
+        for program in ["/usr/sbin/mkfs.ocfs2", "/usr/sbin/ocfs2_hb_ctl", "/usr/bin/fio"] {
+            if !Path::new(program).exists() {
+                skip(format!("guests on a cluster file system need {program}"));
+                return None;
+            }
+        }
+        if Command::new("ip").arg("-V").output().is_err() {
+            skip("guests on a cluster file system need `ip`".to_owned());
+            return None;
+        }
+        Some(Self { lab: lab::Lab::new(STUDY), cache })
+    }
+
+    fn command(&self, set: &[&str]) -> Command {
+        let mut command = self.lab.command(set);
+        command.arg("--allow-commands").env("FSAGE_CACHE_DIR", self.cache);
+        command
+    }
+
+    fn run(&self, set: &[&str]) -> (Option<i32>, String) {
+        let Output { status, stderr, .. } = self.command(set).output().unwrap();
+        (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+    }
+}
+
+fn cluster(trial: &TrialRecord) -> &ClusterRecord {
+    assert_eq!(trial.status, TrialStatus::Complete, "{}", trial.error);
+    let [StageRecord::Cluster(record)] = &*trial.stages else { panic!("one stage") };
+    record
+}
+
+#[test]
+fn two_guests_load_one_volume_at_the_same_time() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(rig) = Rig::new() else { return };
+    let (code, stderr) = rig.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let trials = rig.lab.trials();
+    assert_eq!(trials.len(), 3);
+    for trial in &trials {
+        let record = cluster(trial);
+        let hosts = usize::try_from(trial.factors["target.hosts"].as_u64().unwrap()).unwrap();
+        assert_eq!((record.results.len(), &*trial.check), (2, "clean"));
+        assert!(record.clocks_apart_ns < 60_000_000_000, "{}", record.clocks_apart_ns);
+        for result in &record.results {
+            assert_eq!(result.hosts.len(), hosts);
+            assert!(result.hosts.iter().all(|host| host.operations == 100 && host.bytes == 100 * 4096));
+            // Every write reaches the drive, whose clock passes.
+            assert!(result.hosts.iter().all(|host| host.device.writes >= 100), "{:?}", result.hosts);
+            assert!(result.disk.elapsed_ns > 0 && result.disk.medium.starts_with("ssd"));
+            let files = if result.set == FileSet::Same { 4 } else { 4 / u32::try_from(hosts).unwrap() };
+            assert_eq!(result.point.files, files);
+        }
+        // What the disk's server did is part of the record, and so are fio's own reports.
+        assert!(trial.commands[0].contains("fsage-disk up") && trial.commands[0].contains("--nbd on"));
+        let file = &record.results[0].hosts[hosts - 1].file;
+        assert!(rig.lab.store().join("trials").join(&trial.id).join(file).metadata().unwrap().len() > 0);
+    }
+    let together = trials.iter().find(|trial| trial.factors["target.hosts"] == 2).unwrap();
+    let packets = |set: FileSet| -> u64 {
+        let results = &cluster(together).results;
+        let result = results.iter().find(|result| result.set == set).unwrap();
+        result.hosts.iter().map(|host| host.sent.packets).sum()
+    };
+    // By default a host that writes to a file has it for itself: it goes to and fro.
+    assert!(packets(FileSet::Same) > 4 * packets(FileSet::Disjoint), "{:?}", cluster(together));
+    let names: Vec<&str> = together.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert!(names.contains(&"same_over_disjoint.randwrite-4k-libaio-d1-j1-f2.iops"), "{names:?}");
+    rig.lab.nothing_left();
+    let page = rig.lab.report();
+    assert!(page.contains("same.randwrite-4k-libaio-d1-j1-f4"));
+}
+
+#[test]
+fn a_run_that_is_ended_or_killed_leaves_no_guest_and_no_disk() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(rig) = Rig::new() else { return };
+    let two = ["matrix.\"target.hosts\"=[2]", "matrix.\"file_system.kind\"=[\"ocfs2\"]", "stage.cluster.operations=2000"];
+    for signal in [Signal::INT, Signal::KILL] {
+        let mut child = rig.command(&two).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let log = || {
+            let trials = std::fs::read_dir(rig.lab.store().join("trials")).ok()?;
+            let logs = trials.flatten().filter_map(|entry| std::fs::read_to_string(entry.path().join("log.txt")).ok());
+            Some(logs.collect::<String>())
+        };
+        // Guests boot, or are at work already.
+        let begun = || machines() >= 2 || log().is_some_and(|text| text.contains("on guest"));
+        assert!(waited(Duration::from_secs(120), begun), "no guest was started");
+        std::thread::sleep(Duration::from_secs(3));
+        kill_process(pid, signal).unwrap();
+        child.wait().unwrap();
+        assert!(waited(Duration::from_secs(60), || machines() == 0), "guests outlived {signal:?}");
+        let clean = rig.lab.fsage(&["clean", "--store", &rig.lab.store().display().to_string()]);
+        assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
+        rig.lab.nothing_left();
+    }
+    let (code, stderr) = rig.run(&two);
+    assert_eq!(code, Some(0), "{stderr}");
+    rig.lab.nothing_left();
+}
+
+/// Guests that share a disk of this host.
+fn machines() -> usize {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
+    let is_ours = |pid: &str| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("serial=fsage-disk")
+    };
+    processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).count()
+}
