@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::DiskUse;
+use crate::disk::{DiskUse, WAITING};
 use crate::fio::{DeviceCounts, FioPoint};
 use crate::quantity::{as_f64, share};
 
@@ -120,6 +120,13 @@ impl ClusterResult {
     #[must_use]
     pub fn iops(&self) -> f64 {
         share(self.operations(), self.disk.elapsed_ns.max(1)) * 1e9
+    }
+
+    /// Mean number of requests in the drive while it served any: no more than hosts send in time, which emulated processors do slowly.
+    #[must_use]
+    pub fn in_flight(&self) -> f64 {
+        let waiting = self.disk.counters.iter().find(|counter| counter.name == WAITING);
+        waiting.map_or(0.0, |counter| counter.value / as_f64(self.disk.elapsed_ns.max(1)))
     }
 
     /// Something of all hosts per operation.

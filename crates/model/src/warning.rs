@@ -203,6 +203,10 @@ warning_kinds! {
         "At a point of a `fio` stage, requests that were in flight when it began and ended are more than 5 % of the bytes that it counted, and fio's reports have no time between these ends.",
         "fio counts requests that the device served before or after the time of the point: its rate may be wrong by that share, and mostly is too high.",
         WallTimes;
+    NotTogether = "not-together",
+        "The hosts of a `cluster` stage worked together for less than 80 % of the time in which any of them did.",
+        "In the rest of the time one host had the drive and all locks for itself: hosts that work together may be slower. Give more operations.",
+        Times;
     NoCheckpoint = "no-checkpoint",
         "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or the stage could not resume from it.",
         "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",

@@ -54,6 +54,7 @@ fn point(list: &mut List<'_>, result: &ClusterResult) {
         .fold((0, 0), |(asked, done), host| (asked + host.bytes, done + moved(&host.device)));
     one(metric::BYTES_OVER_ASKED, "ratio", share(done, asked.max(1)), WORSE);
     one(metric::FLUSHES, "count", result.per_operation(|host| host.device.flushes), WORSE);
+    one(metric::IN_FLIGHT, "count", result.in_flight(), None);
     one(metric::IDLE_SHARE, "share", share(result.idle_ns, elapsed), None);
     if result.hosts.len() > 1 {
         one(metric::PACKETS, "count", result.per_operation(|host| host.sent.packets), WORSE);

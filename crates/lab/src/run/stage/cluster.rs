@@ -15,6 +15,7 @@ use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_model::record::StageRecord;
 use fsage_model::study::ClusterStage;
+use fsage_model::warning::{Warning, WarningKind};
 
 use super::fio::{GRACE, SLOWEST, check_engines, check_fio, figures, mixed};
 use super::{Stage, StageContext};
@@ -40,6 +41,9 @@ const ROUND_MS: u64 = 1000;
 
 /// Slowest operation that is waited for.
 const SLOWEST_OPERATION: Duration = Duration::from_millis(500);
+
+/// Share of the time of any in which all hosts work, at least.
+const TOGETHER: f64 = 0.8;
 
 /// Operations of each host on each file before the first point.
 const OPENING: u64 = 4;
@@ -224,7 +228,12 @@ impl Run<'_> {
             let (done, wanted) = (short.operations, operations);
             return Err(FioError::Operations { point: name, done, wanted }.into());
         }
-        Ok(ClusterResult { set, point, disk, idle_ns, overlap: overlap(&times), hosts })
+        let overlap = overlap(&times);
+        if hosts.len() > 1 && overlap < TOGETHER {
+            let message = format!("{name}: all hosts worked in {:.0} % of the time in which any did", overlap * 100.0);
+            context.warn(Warning { kind: WarningKind::NotTogether, message });
+        }
+        Ok(ClusterResult { set, point, disk, idle_ns, overlap, hosts })
     }
 
     /// Runs a job on each host, the first host's with progress, and waits for all.

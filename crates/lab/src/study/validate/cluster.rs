@@ -1,6 +1,5 @@
 //! Limits of the `cluster` stage, and what guests that share a disk can and cannot do.
 
-use fsage_model::disk::DiskTime;
 use fsage_model::size::Bytes;
 use fsage_model::study::{ClusterStage, GuestTime, StageSpec, StudySpec, TargetSpec, VolumeSpec};
 
@@ -76,8 +75,8 @@ fn of_volume(check: &mut Checker, volume: &VolumeSpec) {
         check.fail("volume", "guests share a virtual disk: give the volume a `medium`");
         return;
     };
-    check.require(disk.time == DiskTime::Model && !disk.is_serial(), "volume.time", || {
-        "what guests share is timed by the model alone (`time = \"model\"`, `cpu = \"ignored\"`)".to_owned()
+    check.require(!disk.is_serial(), "volume.cpu", || {
+        "what guests share is timed by the drive's own clock (`cpu = \"ignored\"`)".to_owned()
     });
     let plain = disk.drives <= 1 && disk.fast.is_none() && disk.stack.is_empty() && disk.share.is_none();
     check.require(plain, "volume", || {
@@ -180,7 +179,7 @@ mod tests {
             ("matrix.\"target.hosts\"=[3]", "1 to 2 can share"),
             ("matrix.\"file_system.kind\"=[\"xfs\"]", "a second one would destroy it"),
             ("target.time=virtual", "no virtual clock waits for"),
-            ("volume.time=real", "timed by the model alone"),
+            ("volume.cpu=serial", "drive's own clock"),
             ("volume.log=true", "not for a disk that guests share"),
             ("volume.drives=2", "one drive"),
             ("volume={ kind = \"loop\", size = \"1GiB\" }", "give the volume a `medium`"),
