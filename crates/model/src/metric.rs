@@ -103,7 +103,9 @@ pub const OVER_FILES_1: &str = "over_files_1";
 pub const OVER_LARGEST_BLOCK: &str = "over_largest_block";
 /// Context switches of fio's threads per operation.
 pub const CONTEXT_SWITCHES: &str = "context_switches";
-/// Packets per operation that the hosts of a `cluster` stage sent to each other, below the files that they used; so are the following.
+/// Time of the drive per operation of a `cluster` stage, below the files that its hosts used; so are the following.
+pub const DRIVE_NS: &str = "drive_ns";
+/// Packets per operation that the hosts sent to each other.
 pub const PACKETS: &str = "packets";
 /// Bytes of these packets per operation.
 pub const PACKET_BYTES: &str = "packet_bytes";

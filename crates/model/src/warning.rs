@@ -206,7 +206,7 @@ warning_kinds! {
     NotTogether = "not-together",
         "The hosts of a `cluster` stage worked together for less than 80 % of the time in which any of them did.",
         "In the rest of the time one host had the drive and all locks for itself: hosts that work together may be slower. Give more operations.",
-        Times;
+        Everything;
     NoCheckpoint = "no-checkpoint",
         "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or the stage could not resume from it.",
         "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",

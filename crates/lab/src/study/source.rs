@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::{Consent, Overrides, StudyError, parse_at};
 
 /// Name and text of each shipped study.
-const SHIPPED: [(&str, &str); 11] = [
+const SHIPPED: [(&str, &str); 12] = [
     ("aging", include_str!("../../../../studies/aging.toml")),
     ("like", include_str!("../../../../studies/like.toml")),
     ("fullness", include_str!("../../../../studies/fullness.toml")),
@@ -24,6 +24,7 @@ const SHIPPED: [(&str, &str); 11] = [
     ("overhead", include_str!("../../../../studies/overhead.toml")),
     ("scaling", include_str!("../../../../studies/scaling.toml")),
     ("tuning", include_str!("../../../../studies/tuning.toml")),
+    ("cluster", include_str!("../../../../studies/cluster.toml")),
     ("wear", include_str!("../../../../studies/wear.toml")),
     ("digest", include_str!("../../../../studies/digest.toml")),
 ];

@@ -58,7 +58,7 @@ pub struct ClusterStage {
     /// Block size: a multiple of the file system's.
     #[serde(default = "four_kib")]
     pub bs: OneOrMany<Bytes>,
-    /// Requests in flight per guest (1..=256).
+    /// Requests in flight per guest (1..=16): as many as QEMU sends to a network block device at a time.
     #[serde(default = "one")]
     pub iodepth: OneOrMany<u32>,
     /// Number of files of equal size: a multiple of the number of guests (1..=1024).
@@ -66,8 +66,8 @@ pub struct ClusterStage {
     pub files: u32,
     /// Total size of all files.
     pub size: Bytes,
-    /// Operations of each guest per point, each on another block: operations × `bs` must not exceed the size of the
-    /// files that it uses.
+    /// Operations of all guests together per point, each guest's on another block: a multiple of the number of guests. `operations` × `bs` must not
+    /// exceed `size`.
     pub operations: u64,
 }
 

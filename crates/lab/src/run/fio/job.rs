@@ -21,8 +21,10 @@ pub(in crate::run) enum FioTarget {
 pub(in crate::run) struct Place {
     /// Files or device.
     pub(in crate::run) target: FioTarget,
-    /// Number of the first file: 0 but where others use those before it.
+    /// Number of the first file: 0 but where others use some of them.
     pub(in crate::run) first: u32,
+    /// Distance between the numbers of two files: 1 but where others use those between them.
+    pub(in crate::run) step: u32,
     /// How many files, or stretches.
     pub(in crate::run) files: u32,
     /// Bytes of each.
@@ -158,7 +160,7 @@ impl Place {
     fn whole(&self) -> Vec<String> {
         match &self.target {
             FioTarget::Folder(folder) => {
-                let names: Vec<String> = (0..self.files).map(|file| name(folder, self.first + file)).collect();
+                let names: Vec<String> = (0..self.files).map(|file| name(folder, self.first + file * self.step)).collect();
                 vec![format!("--filename={}", names.join(":")), format!("--size={}", self.bytes())]
             }
             FioTarget::Device(device) => vec![
@@ -173,7 +175,7 @@ impl Place {
     fn one(&self, file: u32) -> Vec<String> {
         match &self.target {
             FioTarget::Folder(folder) => {
-                let name = name(folder, self.first + file);
+                let name = name(folder, self.first + file * self.step);
                 vec![format!("--filename={name}"), format!("--size={}", self.each_bytes)]
             }
             FioTarget::Device(device) => vec![
@@ -244,7 +246,7 @@ mod tests {
     const TIMES: Times = Times { runtime_ms: 1500, ramp_ms: 0 };
 
     fn place(target: FioTarget) -> Place {
-        Place { target, first: 0, files: 3, each_bytes: 1 << 20, writers: None }
+        Place { target, first: 0, step: 1, files: 3, each_bytes: 1 << 20, writers: None }
     }
 
     fn values<'a>(words: &'a [String], key: &str) -> Vec<&'a str> {

@@ -1,12 +1,12 @@
 //! Numbers of the points of a `cluster` stage, named after the files that hosts shared and each point.
 
 use fsage_model::cluster::{ClusterRecord, ClusterResult, FileSet};
-use fsage_model::fio::FioPoint;
+use fsage_model::fio::{DeviceCounts, FioPoint};
 use fsage_model::measure::Work;
 use fsage_model::metric;
 use fsage_model::quantity::share;
 
-use super::{BETTER, List, WORSE};
+use super::{List, WORSE};
 
 /// Every point's, and what the same files cost beside files of one's own.
 pub(super) fn push(list: &mut List<'_>, record: &ClusterRecord) {
@@ -19,9 +19,9 @@ pub(super) fn push(list: &mut List<'_>, record: &ClusterRecord) {
         point(list, result);
         if let Some(other) = counterpart(result, &record.results) {
             let files = FioPoint { files: other.point.files, ..result.point.clone() };
-            let what = metric::of_point(&files, metric::IOPS);
+            let what = metric::of_point(&files, metric::DRIVE_NS);
             let name = metric::over(result.set.name(), other.set.name(), &what);
-            list.one(&name, "ratio", result.iops() / other.iops(), BETTER);
+            list.one(&name, "ratio", result.drive_ns() / other.drive_ns(), WORSE);
         }
     }
     list.work = None;
@@ -30,7 +30,7 @@ pub(super) fn push(list: &mut List<'_>, record: &ClusterRecord) {
 /// The point on files of each host's own that differs from one on the same files in nothing else.
 fn counterpart<'a>(one: &ClusterResult, all: &'a [ClusterResult]) -> Option<&'a ClusterResult> {
     let alike = |other: &&ClusterResult| {
-        FioPoint { files: one.point.files, ..other.point.clone() } == one.point && other.iops() > 0.0
+        FioPoint { files: one.point.files, ..other.point.clone() } == one.point && other.drive_ns() > 0.0
     };
     let mut others = all.iter().filter(|other| other.set == FileSet::Disjoint);
     others.find(alike).filter(|_| one.set == FileSet::Same)
@@ -41,17 +41,21 @@ fn point(list: &mut List<'_>, result: &ClusterResult) {
         let name = metric::of_volume(result.set.name(), &metric::of_point(&result.point, number));
         list.one(&name, unit, value, worse);
     };
-    one(metric::IOPS, "1/model s", result.iops(), BETTER);
+    one(metric::DRIVE_NS, "model ns", result.drive_ns(), WORSE);
     let elapsed = result.disk.elapsed_ns.max(1);
+    let moved = |device: &DeviceCounts| device.read_bytes.saturating_add(device.written_bytes);
+    let (mut asked, mut done) = (0, 0);
     for (number, host) in (1..).zip(&result.hosts) {
-        let rate = share(host.operations, elapsed) * 1e9;
-        one(&format!("host{number}_{}", metric::IOPS), "1/model s", rate, None);
+        asked += host.bytes;
+        done += moved(&host.device);
+        if result.hosts.len() > 1 {
+            let operations = host.operations.max(1);
+            let ratio = share(moved(&host.device), host.bytes.max(1));
+            one(&format!("host{number}_{}", metric::BYTES_OVER_ASKED), "ratio", ratio, None);
+            let packets = share(host.sent.packets, operations);
+            one(&format!("host{number}_{}", metric::PACKETS), "count", packets, None);
+        }
     }
-    let moved = |device: &fsage_model::fio::DeviceCounts| device.read_bytes.saturating_add(device.written_bytes);
-    let (asked, done) = result
-        .hosts
-        .iter()
-        .fold((0, 0), |(asked, done), host| (asked + host.bytes, done + moved(&host.device)));
     one(metric::BYTES_OVER_ASKED, "ratio", share(done, asked.max(1)), WORSE);
     one(metric::FLUSHES, "count", result.per_operation(|host| host.device.flushes), WORSE);
     one(metric::IN_FLIGHT, "count", result.in_flight(), None);
@@ -67,7 +71,7 @@ fn point(list: &mut List<'_>, result: &ClusterResult) {
 mod tests {
     use fsage_model::cluster::{HostLoad, Sent};
     use fsage_model::disk::DiskUse;
-    use fsage_model::fio::{DeviceCounts, FioEngine, FioPattern};
+    use fsage_model::fio::{FioEngine, FioPattern};
     use fsage_model::record::StageRecord;
     use fsage_model::size::Bytes;
 
@@ -110,10 +114,10 @@ mod tests {
         };
         let metrics = super::super::all(&[StageRecord::Cluster(Box::new(record))]);
         let value = |name: &str| metrics.iter().find(|metric| metric.name == name).map(|found| found.samples[0]);
-        assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.iops"), Some(100.0));
-        assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.host2_iops"), Some(50.0));
-        assert_eq!(value("disjoint.randwrite-4k-libaio-d1-j1-f8.iops"), Some(200.0));
-        assert_eq!(value("same_over_disjoint.randwrite-4k-libaio-d1-j1-f8.iops"), Some(0.5));
+        assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.drive_ns"), Some(10_000_000.0));
+        assert_eq!(value("disjoint.randwrite-4k-libaio-d1-j1-f8.drive_ns"), Some(5_000_000.0));
+        assert_eq!(value("same_over_disjoint.randwrite-4k-libaio-d1-j1-f8.drive_ns"), Some(2.0));
+        assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.host2_packets"), Some(3.0));
         assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.packets"), Some(3.0));
         assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.packet_bytes"), Some(270.0));
         assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.bytes_over_asked"), Some(2.0));

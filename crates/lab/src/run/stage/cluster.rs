@@ -30,8 +30,8 @@ use crate::target::{Control, Incoming, Session, TargetError};
 use crate::tools::fio::PROGRAM;
 use crate::volume::VolumeError;
 
-/// How long nobody works while what the drive does by itself is counted: two heartbeats of every host.
-const IDLE: Duration = Duration::from_secs(4);
+/// How long nobody works while what the drive does by itself is counted: five heartbeats of every host.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// How long the device is quiet before a point. Heartbeats come every two seconds.
 const QUIET_MS: u64 = 50;
@@ -45,7 +45,8 @@ const SLOWEST_OPERATION: Duration = Duration::from_millis(500);
 /// Share of the time of any in which all hosts work, at least.
 const TOGETHER: f64 = 0.8;
 
-/// Operations of each host on each file before the first point.
+/// Operations of each host on each of its files before a point, which are not counted: files are open then, and what a point before it left
+/// (whose locks are where) is gone.
 const OPENING: u64 = 4;
 
 impl Stage for ClusterStage {
@@ -82,7 +83,7 @@ impl Stage for ClusterStage {
         for (set, load) in ordered(self.points(hosts), seed) {
             for host in 0..hosts {
                 let place = self.place(&folder, (host, hosts), load.files);
-                let words = place.counted(&load, self.operations, seed_of(set, &load, host, seed));
+                let words = place.counted(&load, self.operations / u64::from(hosts), seed_of(set, &load, host, seed));
                 let on = if host == 0 { "host 1" } else { "host 2, if there are two" };
                 lines.push(format!("# on {on}: {}", line(words)));
             }
@@ -103,9 +104,10 @@ trait Files {
 impl Files for ClusterStage {
     /// So many files of the one of so many hosts: all, or its own.
     fn place(&self, folder: &str, (host, hosts): (u32, u32), files: u32) -> Place {
-        let first = if files == self.files { 0 } else { host * (self.files / hosts.max(1)) };
+        // Neighbours are different hosts': both reach over all of the volume.
+        let (first, step) = if files == self.files { (0, 1) } else { (host, hosts) };
         let target = FioTarget::Folder(folder.to_owned());
-        Place { target, first, files, each_bytes: self.file_bytes(), writers: None }
+        Place { target, first, step, files, each_bytes: self.file_bytes(), writers: None }
     }
 }
 
@@ -124,11 +126,18 @@ struct Ended {
     at: Instant,
 }
 
+impl Ended {
+    /// When its jobs began, which ran so long and ended just before it did; not before `earliest`.
+    fn begin(&self, runtime_ns: u64, earliest: Instant) -> Instant {
+        let begin = self.at.checked_sub(Duration::from_nanos(runtime_ns));
+        begin.map_or(earliest, |begin| begin.max(earliest))
+    }
+}
+
 impl Run<'_> {
     fn all(&self, context: &mut StageContext<'_>) -> Result<ClusterRecord, TrialError> {
         self.lay_out(context)?;
         let clocks_apart_ns = clocks_apart(context)?;
-        self.open_all(context)?;
         let idle = self.idle(context)?;
         let mut results = Vec::new();
         for (set, point) in ordered(self.stage.points(self.hosts), context.planned.seed) {
@@ -138,6 +147,11 @@ impl Run<'_> {
         let version = context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default();
         let bytes = self.stage.file_bytes().saturating_mul(u64::from(self.stage.files));
         Ok(ClusterRecord { name: self.stage.name.clone(), version, bytes, clocks_apart_ns, results })
+    }
+
+    /// Operations of each host: all points are the same work, however many hosts share it.
+    fn operations(&self) -> u64 {
+        self.stage.operations / u64::from(self.hosts)
     }
 
     /// So many files of a host: all, or its own.
@@ -160,19 +174,31 @@ impl Run<'_> {
         Err(FioError::Laid { written_bytes: laid.write.bytes, wanted_bytes: place.bytes() }.into())
     }
 
-    /// Has every host open every file and read where its blocks are: the first point would pay for it.
-    fn open_all(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let Some((_, point)) = self.stage.points(1).into_iter().next() else { return Ok(()) };
-        let point = FioPoint { rw: fsage_model::fio::FioPattern::RandRead, rwmixread: None, ..point };
-        let blocks = (self.place_of(0, self.stage.files).bytes() / point.bs.0.max(1)).max(1);
-        let operations = (OPENING * u64::from(self.stage.files)).min(blocks);
-        let seed = mixed("open", context.planned.seed) >> 11;
-        let words = |host| self.place_of(host, self.stage.files).counted(&point, operations, seed ^ u64::from(host));
+    /// Does a little of what a point does, uncounted: the point would pay for opening its files and for the locks of the one before it. By how
+    /// much each host has to wait so that all of them begin at the same time.
+    fn open_all(
+        &self,
+        set: FileSet,
+        point: &FioPoint,
+        context: &mut StageContext<'_>,
+    ) -> Result<Vec<Duration>, TrialError> {
+        let blocks = self.place_of(0, point.files).bytes() / point.bs.0.max(1);
+        let operations = (OPENING * u64::from(point.files)).min(blocks.max(1));
+        let seed = mixed("open", context.planned.seed);
+        let words = |host| {
+            let seed = seed_of(set, point, host, seed);
+            self.place_of(host, point.files).counted(point, operations, seed)
+        };
+        let name = format!("open-{set}-{point}");
         let jobs = (0..self.hosts).map(words).collect();
-        for (number, ended) in (1..).zip(self.together("open", jobs, operations, context)?) {
-            figures(&format!("open on host {number}"), &ended.run)?;
+        let begun = Instant::now();
+        let mut begins = Vec::new();
+        for (number, ended) in (1..).zip(self.together(&name, jobs, operations, context)?) {
+            let figures = figures(&format!("{name} on host {number}"), &ended.run)?;
+            begins.push(ended.begin(figures.runtime_ns, begun));
         }
-        Ok(())
+        let last = begins.iter().max().copied().unwrap_or(begun);
+        Ok(begins.into_iter().map(|begin| last.duration_since(begin)).collect())
     }
 
     /// Nanoseconds of the drive's clock per second in which no host works.
@@ -194,26 +220,30 @@ impl Run<'_> {
         idle: f64,
         context: &mut StageContext<'_>,
     ) -> Result<ClusterResult, TrialError> {
+        let waits = self.open_all(set, &point, context)?;
         self.settle(context)?;
-        let (seed, operations) = (context.planned.seed, self.stage.operations);
-        let words = |host| {
-            self.place_of(host, point.files).counted(&point, operations, seed_of(set, &point, host, seed))
+        let (seed, operations) = (context.planned.seed, self.operations());
+        let words = |(host, wait): (u32, Duration)| {
+            let words = self.place_of(host, point.files).counted(&point, operations, seed_of(set, &point, host, seed));
+            words.into_iter().chain([format!("--startdelay={}ms", wait.as_millis())]).collect()
         };
         let name = format!("{set}-{point}");
         let sent_before = sent(context)?;
         let (disk_before, begun) = (self.disk(context)?, Instant::now());
-        let ended = self.together(&name, (0..self.hosts).map(words).collect(), operations, context)?;
+        let ended = self.together(&name, (0..self.hosts).zip(waits).map(words).collect(), operations, context)?;
+        // What the drive still has in its cache is part of the work.
+        self.settle(context)?;
         let disk = self.disk(context)?.since(&disk_before);
         let idle_ns = to_u64(idle * begun.elapsed().as_secs_f64());
         let sent_after = sent(context)?;
         let (mut hosts, mut times) = (Vec::new(), Vec::new());
-        for (index, Ended { run, at }) in ended.into_iter().enumerate() {
+        for (index, ended) in ended.into_iter().enumerate() {
             let name = format!("{name}-host{}", index + 1);
-            let figures = figures(&name, &run)?;
+            let run = &ended.run;
+            let figures = figures(&name, run)?;
             let file = format!("{}-{name}.json", self.stage.name);
             context.folder.keep_fio(&file, run.json.as_bytes())?;
-            let begin = at.checked_sub(Duration::from_nanos(figures.runtime_ns)).unwrap_or(begun).max(begun);
-            times.push((begin, at));
+            times.push((ended.begin(figures.runtime_ns, begun), ended.at));
             let before = sent_before.get(index).copied().unwrap_or_default();
             hosts.push(HostLoad {
                 file: format!("fio/{file}"),
@@ -304,7 +334,7 @@ impl Run<'_> {
             stage: self.stage.name.clone(),
             operations: *operations,
             elapsed_ns: *elapsed_ns,
-            share: (note != "layout").then(|| share(*operations, self.stage.operations).clamp(0.0, 1.0)),
+            share: (note != "layout").then(|| share(*operations, self.operations()).clamp(0.0, 1.0)),
             rate: share(*operations, *elapsed_ns) * 1e9,
             eta_s: None,
             note: note.to_owned(),
@@ -350,7 +380,9 @@ fn overlap(times: &[(Instant, Instant)]) -> f64 {
 
 /// Points in an order that the seed shuffles: what a point leaves behind, such as locks, meets no point in particular.
 fn ordered(mut points: Vec<(FileSet, FioPoint)>, seed: u64) -> Vec<(FileSet, FioPoint)> {
-    points.sort_by_cached_key(|(set, point)| mixed(&format!("{set} {point}"), seed));
+    // The same order for any number of hosts.
+    let alike = |point: &FioPoint| FioPoint { files: 0, ..point.clone() };
+    points.sort_by_cached_key(|(set, point)| mixed(&format!("{set} {}", alike(point)), seed));
     points
 }
 
@@ -381,13 +413,13 @@ mod tests {
             lines.iter().filter(|line| line.starts_with(host) && line.contains(files)).collect()
         };
         let own: Vec<Vec<&String>> = vec![
-            of("# on host 1:", "-f8 ").into_iter().filter(|line| line.contains("/fsage.0:")).collect(),
-            of("# on host 2,", "-f8 ").into_iter().filter(|line| line.contains("/fsage.8:")).collect(),
+            of("# on host 1:", "-f8 ").into_iter().filter(|line| line.contains("/fsage.0:") && line.contains("/fsage.2:")).collect(),
+            of("# on host 2,", "-f8 ").into_iter().filter(|line| line.contains("/fsage.1:") && line.contains("/fsage.3:")).collect(),
         ];
         assert!(own.iter().all(|lines| lines.len() == 4), "{own:?}");
-        assert!(own[1].iter().all(|line| !line.contains("fsage.0:") && line.contains("fsage.15 ")));
+        assert!(own[1].iter().all(|line| !line.contains("fsage.2:") && line.contains("fsage.15 ")));
         assert!(of("# on host 2,", "-f16 ").iter().all(|line| line.contains("fsage.0:") && line.contains("fsage.15 ")));
-        assert!(lines.iter().skip(1).all(|line| line.contains("--number_ios=100") && !line.contains("runtime")));
+        assert!(lines.iter().skip(1).all(|line| line.contains("--number_ios=50") && !line.contains("runtime")));
     }
 
     #[test]

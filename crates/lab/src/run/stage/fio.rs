@@ -101,7 +101,7 @@ impl Stage for FioStage {
                 FioTarget::Folder(point.join(&self.name).join("fsage-measure").display().to_string())
             };
             let each_bytes = self.size.map_or(1 << 20, |_| self.file_bytes(files, 0));
-            let place = Place { target, first: 0, files, each_bytes, writers: self.writers };
+            let place = Place { target, first: 0, step: 1, files, each_bytes, writers: self.writers };
             lines.push(line(place.layout(direct(&points), seed)));
             let own = points.iter().filter(|point| point.files == files);
             for point in own {
@@ -242,7 +242,7 @@ impl Run<'_> {
         }
         let folder = self.place.folder(&self.stage.name);
         let target = self.target(&folder, all, context)?;
-        let place = Place { target, first: 0, files, each_bytes, writers: self.stage.writers };
+        let place = Place { target, first: 0, step: 1, files, each_bytes, writers: self.stage.writers };
         let outcome = self.points(&place, &todo, context);
         if context.file_system.is_bare() || context.session.is_lost() {
             return outcome.map(|()| all);

@@ -246,6 +246,7 @@ fn progress(stage: &str, name: &str, longest: Longest, incoming: &Incoming) -> O
 fn place_of(device: &Path, bytes: u64) -> Place {
     Place {
         first: 0,
+        step: 1,
         target: FioTarget::Device(device.display().to_string()),
         files: 1,
         each_bytes: bytes,

@@ -13,8 +13,8 @@ const MOST_HOSTS: u32 = 2;
 /// Files of one stage, at most.
 const MOST_FILES: u32 = 1024;
 
-/// Requests in flight of one host, at most: as many as its block device takes.
-const MOST_DEPTH: u32 = 256;
+/// Requests in flight of one host, at most: as many as QEMU sends (`MAX_NBD_REQUESTS`).
+const MOST_DEPTH: u32 = 16;
 
 /// Share of a volume that files may take: file systems need some for themselves.
 const MOST_FILL: f64 = 0.9;
@@ -104,13 +104,16 @@ fn of_files(check: &mut Checker, index: usize, cluster: &ClusterStage, hosts: u3
             format!("{} do not fit on a volume of {volume}: at most {}", cluster.size, Bytes(most))
         });
     }
+    check.require(hosts == 0 || cluster.operations.is_multiple_of(u64::from(hosts)), &at("operations"), || {
+        format!("{} operations cannot be divided among {hosts} guests", cluster.operations)
+    });
     for (set, point) in cluster.points(hosts.max(1)) {
         let own = cluster.file_bytes().saturating_mul(u64::from(point.files));
-        let asked = point.bs.0.saturating_mul(cluster.operations);
+        let operations = cluster.operations / u64::from(hosts.max(1));
+        let asked = point.bs.0.saturating_mul(operations);
         if asked > own {
             let what = format!(
-                "{} operations of {} are more than the {} of {set} files that a guest uses: each is on another block",
-                cluster.operations,
+                "{operations} operations of {} are more than the {} of {set} files that a guest uses: each is on another block",
                 point.bs,
                 Bytes(own)
             );
@@ -188,7 +191,8 @@ mod tests {
             ("stage.cluster.size=2GiB", "do not fit"),
             ("stage.cluster.operations=1000000", "each is on another block"),
             ("stage.cluster.rw=read", "is sequential"),
-            ("stage.cluster.iodepth=0", "1 to 256"),
+            ("stage.cluster.iodepth=32", "1 to 16"),
+            ("stage.cluster.operations=1001", "cannot be divided among 2"),
             ("stage.cluster.bs=1000", "not a multiple of 4KiB"),
             ("stage.cluster.sets=[]", "is empty"),
             ("target={ kind = \"guest\", kernel = \"6.1\" }", "not in"),
