@@ -48,8 +48,7 @@ pub struct ClusterRecord {
     pub version: String,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Largest difference between the clock of the first host and that of another, in nanoseconds, less what the question
-    /// took.
+    /// Largest difference between the clock of the first host and that of another, in nanoseconds.
     pub clocks_apart_ns: u64,
     /// Every point, in the order in which they were run.
     pub results: Vec<ClusterResult>,

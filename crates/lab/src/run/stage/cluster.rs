@@ -28,6 +28,7 @@ use crate::run::observer::RunEvent;
 use crate::run::trial_volume::TrialVolume;
 use crate::target::{Control, Incoming, Session, TargetError};
 use crate::tools::fio::PROGRAM;
+use crate::tools::fio::plus::Figures;
 use crate::volume::VolumeError;
 
 /// How long nobody works while what the drive does by itself is counted: five heartbeats of every host.
@@ -60,7 +61,8 @@ impl Stage for ClusterStage {
             let held = session.call(call::HoldMeasureFolder { directory: folder.clone() })?;
             folders.push(held.display().to_string());
         }
-        let run = Run { stage: self, place, folders, hosts: context.hosts() };
+        let ahead = clocks(context)?;
+        let run = Run { stage: self, place, folders, ahead, hosts: context.hosts() };
         let outcome = run.all(context);
         if context.session.is_lost() {
             return outcome.map(drop);
@@ -117,27 +119,18 @@ struct Run<'a> {
     place: &'a TrialVolume,
     /// Folder of the files, as each host has it.
     folders: Vec<String>,
+    /// By how much the clock of each host is ahead of the first one's, in nanoseconds.
+    ahead: Vec<i64>,
     hosts: u32,
 }
 
-/// What a host counted by itself.
-struct Ended {
-    run: FioRun,
-    at: Instant,
-}
-
-impl Ended {
-    /// When its jobs began, which ran so long and ended just before it did; not before `earliest`.
-    fn begin(&self, runtime_ns: u64, earliest: Instant) -> Instant {
-        let begin = self.at.checked_sub(Duration::from_nanos(runtime_ns));
-        begin.map_or(earliest, |begin| begin.max(earliest))
-    }
-}
+/// When the jobs of a host began and ended, in nanoseconds of the first host's clock.
+type Span = (i64, i64);
 
 impl Run<'_> {
     fn all(&self, context: &mut StageContext<'_>) -> Result<ClusterRecord, TrialError> {
         self.lay_out(context)?;
-        let clocks_apart_ns = clocks_apart(context)?;
+        let clocks_apart_ns = self.ahead.iter().map(|ahead| ahead.unsigned_abs()).max().unwrap_or(0);
         let idle = self.idle(context)?;
         let mut results = Vec::new();
         for (set, point) in ordered(self.stage.points(self.hosts), context.planned.seed) {
@@ -147,6 +140,13 @@ impl Run<'_> {
         let version = context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default();
         let bytes = self.stage.file_bytes().saturating_mul(u64::from(self.stage.files));
         Ok(ClusterRecord { name: self.stage.name.clone(), version, bytes, clocks_apart_ns, results })
+    }
+
+    /// When a host's jobs ran.
+    fn span(&self, host: usize, figures: &Figures) -> Span {
+        let ahead = self.ahead.get(host).copied().unwrap_or(0);
+        let end = figures.written_ms.saturating_mul(1_000_000).cast_signed().saturating_sub(ahead);
+        (end.saturating_sub(figures.runtime_ns.cast_signed()), end)
     }
 
     /// Operations of each host: all points are the same work, however many hosts share it.
@@ -191,14 +191,14 @@ impl Run<'_> {
         };
         let name = format!("open-{set}-{point}");
         let jobs = (0..self.hosts).map(words).collect();
-        let begun = Instant::now();
         let mut begins = Vec::new();
-        for (number, ended) in (1..).zip(self.together(&name, jobs, operations, context)?) {
-            let figures = figures(&format!("{name} on host {number}"), &ended.run)?;
-            begins.push(ended.begin(figures.runtime_ns, begun));
+        for (host, run) in self.together(&name, jobs, operations, context)?.iter().enumerate() {
+            let figures = figures(&format!("{name} on host {}", host + 1), run)?;
+            begins.push(self.span(host, &figures).0);
         }
-        let last = begins.iter().max().copied().unwrap_or(begun);
-        Ok(begins.into_iter().map(|begin| last.duration_since(begin)).collect())
+        let last = begins.iter().max().copied().unwrap_or(0);
+        let wait = |begin: i64| Duration::from_nanos(last.saturating_sub(begin).unsigned_abs());
+        Ok(begins.into_iter().map(wait).collect())
     }
 
     /// Nanoseconds of the drive's clock per second in which no host works.
@@ -237,13 +237,12 @@ impl Run<'_> {
         let idle_ns = to_u64(idle * begun.elapsed().as_secs_f64());
         let sent_after = sent(context)?;
         let (mut hosts, mut times) = (Vec::new(), Vec::new());
-        for (index, ended) in ended.into_iter().enumerate() {
+        for (index, run) in ended.into_iter().enumerate() {
             let name = format!("{name}-host{}", index + 1);
-            let run = &ended.run;
-            let figures = figures(&name, run)?;
+            let figures = figures(&name, &run)?;
             let file = format!("{}-{name}.json", self.stage.name);
             context.folder.keep_fio(&file, run.json.as_bytes())?;
-            times.push((ended.begin(figures.runtime_ns, begun), ended.at));
+            times.push(self.span(index, &figures));
             let before = sent_before.get(index).copied().unwrap_or_default();
             hosts.push(HostLoad {
                 file: format!("fio/{file}"),
@@ -273,7 +272,7 @@ impl Run<'_> {
         jobs: Vec<Vec<String>>,
         operations: u64,
         context: &mut StageContext<'_>,
-    ) -> Result<Vec<Ended>, TrialError> {
+    ) -> Result<Vec<FioRun>, TrialError> {
         let slow = SLOWEST_OPERATION * u32::try_from(operations).unwrap_or(u32::MAX);
         let limits = limits(GRACE + slow);
         let mut jobs = jobs.into_iter();
@@ -288,17 +287,16 @@ impl Run<'_> {
                 let device = device.to_owned();
                 let (round_ms, steady_from, memory) = (ROUND_MS, None, None);
                 let ask = call::RunFio { argv, timeout_ms, round_ms, steady_from, device, memory };
-                session.call(ask).map(|run| Ended { run, at: Instant::now() })
+                session.call(ask)
             };
             let running: Vec<_> =
                 others.iter_mut().zip(jobs).map(|job| scope.spawn(move || run(job))).collect();
             let at = (self.stage.name.as_str(), device);
             let mine = ask::ask(at, own, limits.clone(), |incoming| self.progress(name, incoming), context);
-            let mine = mine.map(|run| Ended { run, at: Instant::now() });
             if mine.is_err() {
                 controls.iter().for_each(Control::stop);
             }
-            let theirs: Vec<Result<Ended, TargetError>> = running
+            let theirs: Vec<Result<FioRun, TargetError>> = running
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect();
@@ -355,27 +353,27 @@ fn sent(context: &mut StageContext<'_>) -> Result<Vec<Sent>, TrialError> {
     Ok(found)
 }
 
-/// By how much the clock of another host is certainly apart from the first one's, at most: it was asked between two questions to
-/// the first one.
-fn clocks_apart(context: &mut StageContext<'_>) -> Result<u64, TrialError> {
-    let mut most = 0;
+/// By how much the clock of each host is ahead of the first one's: it is asked between two questions to the first one, and taken to have
+/// answered in the middle. Off by half of what these took at most.
+fn clocks(context: &mut StageContext<'_>) -> Result<Vec<i64>, TrialError> {
+    let mut ahead = vec![0];
     for session in &mut context.others {
         let before = context.session.call(call::ClockTime)?;
         let theirs = session.call(call::ClockTime)?;
         let after = context.session.call(call::ClockTime)?;
-        most = most.max(before.saturating_sub(theirs)).max(theirs.saturating_sub(after));
+        let middle = before.midpoint(after);
+        ahead.push(theirs.cast_signed().saturating_sub(middle.cast_signed()));
     }
-    Ok(most)
+    Ok(ahead)
 }
 
 /// Time in which all worked ÷ time in which any did.
-fn overlap(times: &[(Instant, Instant)]) -> f64 {
-    let begins = times.iter().map(|(begin, _)| *begin);
-    let ends = times.iter().map(|(_, end)| *end);
+fn overlap(times: &[Span]) -> f64 {
+    let (begins, ends) = (times.iter().map(|(begin, _)| *begin), times.iter().map(|(_, end)| *end));
     let (Some(first), Some(last_begin)) = (begins.clone().min(), begins.max()) else { return 0.0 };
     let (Some(first_end), Some(last)) = (ends.clone().min(), ends.max()) else { return 0.0 };
-    let (any, all) = (last.duration_since(first), first_end.saturating_duration_since(last_begin));
-    if any.is_zero() { 0.0 } else { all.as_secs_f64() / any.as_secs_f64() }
+    let length = |from: i64, to: i64| u64::try_from(to.saturating_sub(from)).unwrap_or(0);
+    share(length(last_begin, first_end), length(first, last).max(1))
 }
 
 /// Points in an order that the seed shuffles: what a point leaves behind, such as locks, meets no point in particular.
@@ -438,11 +436,9 @@ mod tests {
 
     #[test]
     fn loads_overlap_as_far_as_all_of_them_run() {
-        let zero = Instant::now();
-        let at = |seconds: u64| zero + Duration::from_secs(seconds);
-        assert!((overlap(&[(at(0), at(8)), (at(2), at(10))]) - 0.6).abs() < 1e-9);
-        assert!((overlap(&[(at(0), at(8))]) - 1.0).abs() < 1e-9);
-        assert!(overlap(&[(at(0), at(2)), (at(5), at(8))]) < 1e-9);
+        assert!((overlap(&[(0, 8), (2, 10)]) - 0.6).abs() < 1e-9);
+        assert!((overlap(&[(0, 8)]) - 1.0).abs() < 1e-9);
+        assert!(overlap(&[(0, 2), (5, 8)]) < 1e-9);
         assert!(overlap(&[]) < 1e-9);
     }
 }

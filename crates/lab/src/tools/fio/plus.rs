@@ -16,6 +16,8 @@ pub const OLDEST: (u32, u32) = (3, 33);
 pub struct Figures {
     /// As fio has it.
     pub version: String,
+    /// Milliseconds since the epoch when it wrote this, which is when its jobs had ended; 0 where it does not say.
+    pub written_ms: u64,
     /// Time of the longest job, ramp left out.
     pub runtime_ns: u64,
     /// Reads.
@@ -85,7 +87,8 @@ pub fn parse(json: &str) -> Result<Figures, FioOutputError> {
     let version = tree["fio version"].as_str().ok_or_else(|| format("it names no version"))?.to_owned();
     let jobs =
         tree["jobs"].as_array().filter(|jobs| !jobs.is_empty()).ok_or_else(|| format("it has no jobs"))?;
-    let mut figures = Figures { version, ..Figures::default() };
+    let written_ms = tree["timestamp_ms"].as_u64().unwrap_or(0);
+    let mut figures = Figures { version, written_ms, ..Figures::default() };
     for job in jobs {
         if let Some(error) = job["error"].as_u64().filter(|error| *error != 0) {
             let job = job["jobname"].as_str().unwrap_or_default().to_owned();
