@@ -142,6 +142,8 @@ fn two_guests_load_one_volume_at_the_same_time() {
     };
     // The positive control: by default a host that writes to a file has it for itself, so that it goes to and fro, and is read again.
     assert!(packets(FileSet::Same) > 4 * packets(FileSet::Disjoint), "{:?}", cluster(together));
+    let overlaps: Vec<f64> = cluster(together).results.iter().map(|result| result.overlap).collect();
+    assert!(overlaps.iter().any(|overlap| *overlap > 0.3), "{overlaps:?}");
     let ratio = together.metrics.iter().find(|metric| metric.name == "same_over_disjoint.randwrite-4k-libaio-d1-j1-f2.drive_ns");
     assert!(ratio.unwrap().samples[0] > 1.1, "{ratio:?}");
     let names: Vec<&str> = together.metrics.iter().map(|metric| metric.name.as_str()).collect();
@@ -155,37 +157,90 @@ fn two_guests_load_one_volume_at_the_same_time() {
 fn a_run_that_is_ended_or_killed_leaves_no_guest_and_no_disk() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(rig) = Rig::new() else { return };
-    let two = ["matrix.\"target.hosts\"=[2]", "matrix.\"file_system.kind\"=[\"ocfs2\"]", "stage.cluster.operations=2000"];
-    for signal in [Signal::INT, Signal::KILL] {
-        let mut child = rig.command(&two).stderr(Stdio::piped()).spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        let log = || {
-            let trials = std::fs::read_dir(rig.lab.store().join("trials")).ok()?;
-            let logs = trials.flatten().filter_map(|entry| std::fs::read_to_string(entry.path().join("log.txt")).ok());
-            Some(logs.collect::<String>())
-        };
-        // Guests boot, or are at work already.
-        let begun = || machines() >= 2 || log().is_some_and(|text| text.contains("on guest"));
-        assert!(waited(Duration::from_secs(120), begun), "no guest was started");
-        std::thread::sleep(Duration::from_secs(3));
-        kill_process(pid, signal).unwrap();
-        child.wait().unwrap();
-        assert!(waited(Duration::from_secs(60), || machines() == 0), "guests outlived {signal:?}");
-        let clean = rig.lab.fsage(&["clean", "--store", &rig.lab.store().display().to_string()]);
+    let two = [
+        "matrix.\"target.hosts\"=[2]",
+        "matrix.\"file_system.kind\"=[\"ocfs2\", \"ext4\"]",
+        "stage.cluster.operations=4000",
+    ];
+    let runtime = rig.lab.scratch.path().join("runtime");
+    let command = || {
+        let mut command = rig.command(&two);
+        command.env("FSAGE_RUNTIME_DIR", &runtime).stderr(Stdio::null());
+        command
+    };
+    // While the guests boot, and while they are at work.
+    for (signal, at_work, code) in [(Signal::INT, true, Some(130)), (Signal::KILL, false, None), (Signal::KILL, true, None)] {
+        let mut child = command().spawn().unwrap();
+        let reached = || if at_work { is_measuring(&rig) } else { machines(&runtime) >= 2 };
+        assert!(waited(Duration::from_secs(180), reached), "{signal:?}: no guest came so far");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), code);
+        assert!(waited(Duration::from_secs(60), || machines(&runtime) == 0), "guests outlived {signal:?}");
+        let mut clean = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        clean.arg("clean").arg("--store").arg(rig.lab.store()).env("FSAGE_RUNTIME_DIR", &runtime).env("FSAGE_AGENT", support::agent());
+        let clean = clean.output().unwrap();
         assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
         rig.lab.nothing_left();
+        let disks = std::fs::read_dir(runtime.join("volumes")).into_iter().flatten().count();
+        assert_eq!((disks, processes_with(&runtime.display().to_string())), (0, 0), "{signal:?} left a disk");
+        std::fs::remove_dir_all(rig.lab.store().join("trials")).unwrap();
     }
-    let (code, stderr) = rig.run(&two);
-    assert_eq!(code, Some(0), "{stderr}");
-    rig.lab.nothing_left();
 }
 
-/// Guests that share a disk of this host.
-fn machines() -> usize {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
-    let is_ours = |pid: &str| {
+#[test]
+fn a_guest_that_dies_ends_the_trial_with_its_name() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(rig) = Rig::new() else { return };
+    let two = [
+        "matrix.\"target.hosts\"=[2]",
+        "matrix.\"file_system.kind\"=[\"ocfs2\", \"ext4\"]",
+        "stage.cluster.operations=4000",
+    ];
+    let runtime = rig.lab.scratch.path().join("runtime");
+    for at_work in [true, false] {
+        let mut command = rig.command(&two);
+        let child = command.env("FSAGE_RUNTIME_DIR", &runtime).stderr(Stdio::piped()).spawn().unwrap();
+        let second = || pids_with(&[&runtime.display().to_string(), "name=fsage-agent"]).first().copied();
+        let reached = || second().is_some() && (!at_work || is_measuring(&rig));
+        assert!(waited(Duration::from_secs(180), reached), "no guest came so far");
+        let begun = Instant::now();
+        kill_process(Pid::from_raw(second().unwrap()).unwrap(), Signal::KILL).unwrap();
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(begun.elapsed() < Duration::from_secs(60), "it took {:?}", begun.elapsed());
+        assert!(status.code().is_some_and(|code| code != 0) && stderr.contains("guest 2"), "{status}: {stderr}");
+        rig.lab.nothing_left();
+        std::fs::remove_dir_all(rig.lab.store().join("trials")).unwrap();
+    }
+}
+
+/// Whether a point of the trial that runs has begun.
+fn is_measuring(rig: &Rig) -> bool {
+    let trials = std::fs::read_dir(rig.lab.store().join("trials")).into_iter().flatten().flatten();
+    // What a guest tells comes at the end; what is laid out shows in the server's process, which is this host's.
+    let logs = trials.filter_map(|entry| std::fs::read_to_string(entry.path().join("log.txt")).ok());
+    logs.into_iter().any(|text| text.contains("on guest")) && {
+        std::thread::sleep(Duration::from_secs(25));
+        true
+    }
+}
+
+/// Guests that share a disk served below this folder.
+fn machines(runtime: &Path) -> usize {
+    pids_with(&[&runtime.display().to_string(), "serial=fsage-disk"]).len()
+}
+
+fn processes_with(text: &str) -> usize {
+    pids_with(&[text]).len()
+}
+
+/// Processes whose command lines have all of this.
+fn pids_with(texts: &[&str]) -> Vec<i32> {
+    let has = |pid: &i32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains("serial=fsage-disk")
+        let line = String::from_utf8_lossy(&line).into_owned();
+        texts.iter().all(|text| line.contains(text))
     };
-    processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).count()
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
 }

@@ -40,6 +40,9 @@ fn o2cb(member: &Member) -> io::Result<()> {
     ip(&["link", "set", "eth0", "up"])?;
     mount("configfs", "/sys/kernel/config", "configfs", MountFlags::empty(), None)?;
     fs::write("/sys/fs/ocfs2/cluster_stack", "o2cb")?;
+    // The kernel runs it after an unmount, to end the heartbeat; where it lies differs between distributions.
+    let control = look_up("ocfs2_hb_ctl").ok_or(io::ErrorKind::NotFound)?;
+    fs::write("/proc/sys/fs/ocfs2/nm/hb_ctl_path", control.as_os_str().as_encoded_bytes())?;
     fs::create_dir(CLUSTER)?;
     for number in 0..member.hosts {
         let node = Path::new(CLUSTER).join("node").join(format!("host{}", number + 1));

@@ -15,9 +15,9 @@ pub mod program;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufRead, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -442,6 +442,8 @@ pub fn prepare(
     remove_left(&std::env::temp_dir());
     let folder = tempfile::Builder::new()
         .prefix(PREFIX)
+        // Its sockets are ways into the guest.
+        .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .map_err(|source| GuestError::Write { path: std::env::temp_dir(), source })?;
     let path = folder.path().join("lock");

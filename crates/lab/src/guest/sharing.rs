@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ const RELAY: &str = "disk";
 pub(super) fn arguments(sharing: &Sharing<'_>, own: &Path) -> Vec<OsString> {
     let meeting = sharing.meeting.unwrap_or(own);
     let member = sharing.member;
-    let socket = |path: &Path| path.display().to_string();
+    let socket = |path: &Path| escaped(path);
     let block_bytes = sharing.served.block_bytes;
     let mut pairs = vec![
         (
@@ -81,29 +82,41 @@ pub(super) fn arguments(sharing: &Sharing<'_>, own: &Path) -> Vec<OsString> {
             ("-device", format!("virtio-net-device,netdev=cable,mac=52:54:00:00:00:0{}", member.number + 1)),
         ]);
     }
-    let agent = |number: u32| socket(&meeting.join(format!("agent{number}")));
+    let agent = |number: u32| socket(&agent_socket(meeting, number));
     if member.number == 0 {
         for number in 1..member.hosts {
             let name = port_of(number);
             pairs.extend([
-                ("-chardev", format!("socket,id={name},path={},server=on,wait=off", agent(number))),
+                ("-chardev", format!("socket,id={name},path={},server=off", agent(number))),
                 ("-device", format!("virtserialport,chardev={name},name={name}")),
             ]);
         }
     } else {
         pairs.extend([
-            // The first guest may start later.
-            ("-chardev", format!("socket,id={AGENT_PORT},path={},server=off,reconnect=1", agent(member.number))),
+            // The first guest starts later.
+            ("-chardev", format!("socket,id={AGENT_PORT},path={},server=on,wait=off", agent(member.number))),
             ("-device", format!("virtserialport,chardev={AGENT_PORT},name={AGENT_PORT}")),
         ]);
     }
     pairs.into_iter().flat_map(|(key, value)| [key.into(), value.into()]).collect()
 }
 
+/// Where the agent of another guest than the first is to be met.
+pub(crate) fn agent_socket(meeting: &Path, number: u32) -> PathBuf {
+    meeting.join(format!("agent{number}"))
+}
+
+/// A path as a value in QEMU's options, where a comma ends it.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
 /// Passes on a guest's questions to the disk, and nothing that changes it or this host.
 #[derive(Debug)]
 pub(crate) struct Relay {
     listener: UnixListener,
+    /// The guest's end, once it came.
+    guest: Arc<Mutex<Option<UnixStream>>>,
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
 }
@@ -116,22 +129,27 @@ impl Relay {
     pub(crate) fn start(folder: &Path, control: &Path) -> io::Result<Self> {
         let path = folder.join(RELAY);
         let listener = UnixListener::bind(&path)?;
-        let (accepting, control) = (listener.try_clone()?, control.to_owned());
+        let guest = Arc::new(Mutex::new(None));
+        let (accepting, control, came) = (listener.try_clone()?, control.to_owned(), Arc::clone(&guest));
         let thread = std::thread::Builder::new().name("disk relay".to_owned()).spawn(move || {
-            // One guest, which comes once; who else reached this folder is root.
+            // One guest, which comes once: nobody else but root may enter the folder.
             if let Ok((guest, _)) = accepting.accept() {
+                *came.lock().unwrap_or_else(PoisonError::into_inner) = guest.try_clone().ok();
                 // A guest that is gone asks no more.
                 let _ = answer(&guest, |question| line_socket::ask(&control, question, Some(ANSWERS)));
             }
         })?;
-        Ok(Self { listener, thread: Some(thread), path })
+        Ok(Self { listener, guest, thread: Some(thread), path })
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Wakes who waits for a guest; with one it ends when the guest does, which is before.
+        // Wakes who waits for a guest, or for what it asks: a machine that cannot be ended holds nobody up.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        if let Some(guest) = &*self.guest.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = guest.shutdown(std::net::Shutdown::Both);
+        }
         let _ = std::fs::remove_file(&self.path);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -147,11 +165,11 @@ fn answer(mut guest: &UnixStream, ask: impl Fn(&str) -> io::Result<String>) -> i
         if questions.by_ref().take(QUESTION_BYTES).read_line(&mut line)? == 0 {
             return Ok(());
         }
-        let is_allowed = matches!(serde_json::from_str(&line), Ok(Command::Stat(_) | Command::Rest(_)));
+        let is_allowed = matches!(serde_json::from_str(&line), Ok(Command::Stat(_)));
         let said = if is_allowed {
             ask(line.trim_end())
         } else {
-            Err(io::Error::other("guests may ask for `stat` and `rest` only"))
+            Err(io::Error::other("guests may ask for `stat` only"))
         };
         let said = said.unwrap_or_else(|error| {
             format!("{}\n", serde_json::json!({ "error": error.to_string(), "hint": null }))
@@ -185,13 +203,32 @@ mod tests {
         for bad in [
             r#"{"command":"save-log","file":"/etc/passwd","without_data":true}"#,
             r#"{"command":"down"}"#,
+            r#"{"command":"rest"}"#,
             r#"{"command":"set-faults","faults":{}}"#,
             "nonsense",
         ] {
-            assert!(said(bad).contains("`stat` and `rest` only"), "{bad}");
+            assert!(said(bad).contains("`stat` only"), "{bad}");
         }
         guest.shutdown(std::net::Shutdown::Both).unwrap();
         thread.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_relay_ends_while_its_guest_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let relay = Relay::start(folder.path(), Path::new("/nowhere")).unwrap();
+        let guest = UnixStream::connect(folder.path().join(RELAY)).unwrap();
+        (&guest).write_all(b"{\"command\":\"stat\"}\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(&guest).read_line(&mut line).unwrap();
+        assert!(line.contains("error"), "{line}");
+        drop(relay);
+        assert_eq!((&guest).read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_comma_in_a_path_is_no_end_of_it() {
+        assert_eq!(escaped(Path::new("/a,b/c")), "/a,,b/c");
     }
 
     #[test]
@@ -219,8 +256,8 @@ mod tests {
         for both in [&first, &second] {
             assert!(both.contains("server.path=/d/nbd,") && both.contains("serial=fsage-disk,"), "{both}");
         }
-        assert!(first.contains("path=/a/agent1,server=on,wait=off") && first.contains("path=/a/disk,"));
-        assert!(second.contains("path=/a/agent1,server=off,reconnect=1") && second.contains("path=/b/disk,"));
+        assert!(first.contains("path=/a/agent1,server=off") && first.contains("path=/a/disk,"));
+        assert!(second.contains("path=/a/agent1,server=on,wait=off") && second.contains("path=/b/disk,"));
         assert!(first.contains("local.path=/a/cable0,") && first.contains("remote.path=/a/cable1"));
         assert!(second.contains("local.path=/a/cable1,") && second.contains("remote.path=/a/cable0"));
         assert!(first.contains("mac=52:54:00:00:00:01") && second.contains("mac=52:54:00:00:00:02"));

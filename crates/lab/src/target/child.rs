@@ -152,6 +152,11 @@ impl Child {
         process::end(self.identity, KILLED)
     }
 
+    /// Whether it has ended by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.identity.is_alive()
+    }
+
     /// How it ended; empty while it has not been ended.
     pub(super) fn status(&self) -> String {
         self.status.clone().unwrap_or_default()

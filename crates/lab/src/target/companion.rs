@@ -37,6 +37,12 @@ impl Companion {
         Ok(Self { child, _pipes: (stdin, stdout) })
     }
 
+    /// Whether it has ended by itself.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.child.has_ended()
+    }
+
     /// What it said on its standard error.
     #[must_use]
     pub fn said(&self) -> String {

@@ -121,8 +121,13 @@ impl Connection {
                     }
                     false
                 };
-                let wire = Wire::over(output, input, Arc::new(watch), Silence::Lost)
-                    .map_err(|source| TargetError::Start { path, source })?;
+                let wire = match Wire::over(output, input, Arc::new(watch), Silence::Lost) {
+                    Ok(wire) => wire,
+                    Err(source) => {
+                        child.kill();
+                        return Err(TargetError::Start { path, source });
+                    }
+                };
                 Ok(Self { name, machine, complete, wire, child })
             }
             Err(Greeting::Program(error)) => {

@@ -1,17 +1,24 @@
 //! An agent of another guest, at the other end of a serial port of this one.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
 
-use super::session::Session;
+use super::session::{Owner, Session};
 use super::{READY, TargetError};
 
 /// How long the other guest may take until its agent answers: it boots meanwhile, on a host that may be busy.
 const BOOTS: Duration = Duration::from_secs(180);
+
+/// How long an agent may say nothing while it is asked for something: fio tells of itself every second.
+const SILENT: Duration = Duration::from_secs(900);
+
+/// How long a port is waited for before its other end is looked for again.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How often the other end is looked for.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -42,7 +49,7 @@ pub fn port(name: &str) -> std::io::Result<PathBuf> {
             }
         }
         if begun.elapsed() > APPEARS {
-            return Err(std::io::ErrorKind::NotFound.into());
+            return Err(ErrorKind::NotFound.into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -58,7 +65,7 @@ pub fn open(path: &Path) -> std::io::Result<File> {
     let deadline = Instant::now() + BOOTS;
     while waited(&file, PollFlags::OUT, Duration::ZERO)?.contains(PollFlags::HUP) {
         if Instant::now() > deadline {
-            return Err(std::io::ErrorKind::TimedOut.into());
+            return Err(ErrorKind::TimedOut.into());
         }
         std::thread::sleep(PAUSE);
     }
@@ -74,13 +81,61 @@ fn waited(file: &File, events: PollFlags, longest: Duration) -> std::io::Result<
 
 /// Takes up the agent of guest number `number`.
 pub(super) fn start(number: u32) -> Result<Session, TargetError> {
-    let name = port_of(number);
-    let failed = |source| TargetError::Start { path: PathBuf::from(format!("guest {}", number + 1)), source };
-    let file = port(&name).and_then(|path| open(&path)).map_err(failed)?;
-    await_ready(&file).map_err(failed)?;
-    let output: Box<dyn Write + Send> = Box::new(BufWriter::new(file.try_clone().map_err(failed)?));
-    let input: Box<dyn Read + Send> = Box::new(BufReader::with_capacity(256 << 10, file));
-    Session::greet(output, input, None)
+    let connected = || {
+        let file = open(&port(&port_of(number))?)?;
+        await_ready(&file)?;
+        fcntl_setfl(&file, OFlags::NONBLOCK)?;
+        Ok((Port(file.try_clone()?), Port(file)))
+    };
+    let (output, input) = connected().map_err(|error: std::io::Error| TargetError::Lost {
+        request: "hello".to_owned(),
+        status: format!("guest {} did not boot", number + 1),
+        last: error.to_string(),
+        stderr: String::new(),
+    })?;
+    let output: Box<dyn Write + Send> = Box::new(BufWriter::new(output));
+    let input: Box<dyn Read + Send> = Box::new(BufReader::with_capacity(256 << 10, input));
+    Session::greet(output, input, Owner::Guest(number))
+}
+
+/// A port whose other end may go away: who writes to such a one waits for ever, unless the port does not block (Linux,
+/// `drivers/char/virtio_console.c`).
+struct Port(File);
+
+impl Write for Port {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if waited(&self.0, PollFlags::OUT, LOOK)?.contains(PollFlags::HUP) {
+                        return Err(ErrorKind::BrokenPipe.into());
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Read for Port {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let deadline = Instant::now() + SILENT;
+        loop {
+            match self.0.read(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    waited(&self.0, PollFlags::IN, LOOK)?;
+                    if Instant::now() > deadline {
+                        return Err(ErrorKind::TimedOut.into());
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
 }
 
 /// Reads up to the line in which the other guest says that its agent comes next.
@@ -90,14 +145,14 @@ fn await_ready(mut file: &File) -> std::io::Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
+            return Err(ErrorKind::TimedOut.into());
         }
         if !waited(file, PollFlags::IN, left.min(Duration::from_secs(1)))?.contains(PollFlags::IN) {
             continue;
         }
         let mut byte = [0];
         if file.read(&mut byte)? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+            return Err(ErrorKind::UnexpectedEof.into());
         }
         if byte != *b"\n" {
             line.push(byte[0]);

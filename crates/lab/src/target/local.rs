@@ -9,7 +9,7 @@ use fsage_engine::host::tool::own_folders;
 
 use super::TargetError;
 use super::child::Child;
-use super::session::Session;
+use super::session::{Owner, Session};
 
 pub(super) fn start() -> Result<Session, TargetError> {
     let path = find()?;
@@ -17,7 +17,7 @@ pub(super) fn start() -> Result<Session, TargetError> {
     let (child, stdin, stdout) = Child::start(path, move || Command::new(program))?;
     let output: Box<dyn Write + Send> = Box::new(BufWriter::new(stdin));
     let input: Box<dyn Read + Send> = Box::new(BufReader::with_capacity(256 << 10, stdout));
-    Session::greet(output, input, Some(child))
+    Session::greet(output, input, Owner::Process(child))
 }
 
 /// `$FSAGE_AGENT`, or beside the running executable ([`own_folders`]).

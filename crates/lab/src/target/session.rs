@@ -13,7 +13,7 @@ use super::child::{Child, Output};
 use super::script::Script;
 use super::{AgentIdentity, Incoming, TargetError};
 
-/// One agent. Dropping it ends the agent and waits until it is gone.
+/// One agent. Dropping it ends the agent, where it is a process of this host, and waits until it is gone.
 pub struct Session {
     link: Link,
     identity: AgentIdentity,
@@ -25,10 +25,17 @@ enum Link {
     Agent {
         output: Output,
         input: frame::Reader<Box<dyn Read + Send>>,
-        /// Its process, where it is one of this host.
-        child: Option<Child>,
+        owner: Owner,
     },
     Script(Box<Script>),
+}
+
+/// Whose an agent is.
+pub(super) enum Owner {
+    /// A process of this host.
+    Process(Child),
+    /// Another guest that shares this one's volume, by its number (from 1). Its agent ends with it.
+    Guest(u32),
 }
 
 impl fmt::Debug for Session {
@@ -43,14 +50,14 @@ impl Session {
         Self::over(Link::Script(script), identity)
     }
 
-    /// Takes over a freshly started agent and greets it; without a process it is another host's.
+    /// Takes over a freshly started agent and greets it.
     pub(super) fn greet(
         output: Box<dyn Write + Send>,
         input: Box<dyn Read + Send>,
-        child: Option<Child>,
+        owner: Owner,
     ) -> Result<Self, TargetError> {
         let output = Arc::new(Mutex::new(Some(output)));
-        let link = Link::Agent { output, input: frame::Reader::new(input), child };
+        let link = Link::Agent { output, input: frame::Reader::new(input), owner };
         let mut session = Self::over(link, AgentIdentity::default());
         let Greeting { protocol, version, pid, start_ticks, boot_id } =
             session.call(call::Hello { protocol: PROTOCOL_VERSION })?;
@@ -132,7 +139,7 @@ impl Session {
                     stderr: String::new(),
                 })?
             }
-            Link::Agent { output, input, child } => {
+            Link::Agent { output, input, owner } => {
                 let mut last = "nothing".to_owned();
                 let on_its_way = send(output, id, request);
                 sent();
@@ -144,10 +151,10 @@ impl Session {
                 };
                 match answer {
                     Ok(Some(answer)) => answer,
-                    Ok(None) => return Err(lost(child.as_mut(), output, name, last)),
+                    Ok(None) => return Err(owner.lost(output, name, last)),
                     Err(error) => {
                         let last = format!("{last}, then {error}");
-                        return Err(lost(child.as_mut(), output, name, last));
+                        return Err(owner.lost(output, name, last));
                     }
                 }
             }
@@ -168,22 +175,22 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Link::Agent { output, child: Some(child), .. } = &mut self.link {
+        if let Link::Agent { output, owner: Owner::Process(child), .. } = &mut self.link {
             child.close(output);
         }
     }
 }
 
-/// What to say of an agent that went away in the middle of `request`.
-fn lost(child: Option<&mut Child>, output: &Output, request: String, last: String) -> TargetError {
-    match child {
-        Some(child) => child.lost(output, request, last),
-        None => TargetError::Lost {
-            request,
-            status: "the connection to the other host ended".to_owned(),
-            last,
-            stderr: String::new(),
-        },
+impl Owner {
+    /// What to say of an agent that went away in the middle of `request`.
+    fn lost(&mut self, output: &Output, request: String, last: String) -> TargetError {
+        match self {
+            Self::Process(child) => child.lost(output, request, last),
+            Self::Guest(number) => {
+                let status = format!("guest {} is gone, or silent", *number + 1);
+                TargetError::Lost { request, status, last, stderr: String::new() }
+            }
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 //! wall's clock) is measured beforehand, so that its share of a point is known.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fsage_model::cause::in_one_line;
 use fsage_model::cluster::{ClusterRecord, ClusterResult, FileSet, HostLoad, Sent};
 use fsage_model::disk::DiskStat;
 use fsage_model::fio::{FioEngine, FioPoint, FioRun};
@@ -44,7 +46,7 @@ const ROUND_MS: u64 = 1000;
 const SLOWEST_OPERATION: Duration = Duration::from_millis(500);
 
 /// Share of the time of any in which all hosts work, at least.
-const TOGETHER: f64 = 0.8;
+const TOGETHER: f64 = 0.7;
 
 /// Operations of each host on each of its files before a point, which are not counted: files are open then, and what a point before it left
 /// (whose locks are where) is gone.
@@ -56,22 +58,14 @@ impl Stage for ClusterStage {
         let folder = place.folder(&self.name);
         context.session.call(call::MakeFolder { directory: folder.clone() })?;
         let made = context.session.call(call::MakeMeasureFolder { directory: folder.clone() })?;
-        let mut folders = vec![made.display().to_string()];
-        for session in &mut context.others {
-            let held = session.call(call::HoldMeasureFolder { directory: folder.clone() })?;
-            folders.push(held.display().to_string());
-        }
-        let ahead = clocks(context)?;
-        let run = Run { stage: self, place, folders, ahead, hosts: context.hosts() };
-        let outcome = run.all(context);
-        if context.session.is_lost() {
-            return outcome.map(drop);
-        }
-        for session in context.others.iter_mut().filter(|session| !session.is_lost()) {
-            session.call(call::LeaveMeasureFolder)?;
-        }
+        let outcome = self.with_folders(place, &folder, made.display().to_string(), context);
+        let others = context.others.iter_mut().filter(|session| !session.is_lost());
+        let left: Result<Vec<()>, TargetError> =
+            others.map(|session| session.call(call::LeaveMeasureFolder)).collect();
         let removed = context.session.call(call::RemoveMeasureFolder { directory: folder });
+        // What failed first says more than what could not be cleared up after it.
         let record = outcome?;
+        left?;
         removed?;
         context.done.push(StageRecord::Cluster(Box::new(record)));
         Ok(())
@@ -98,12 +92,36 @@ impl Stage for ClusterStage {
     }
 }
 
-/// Where the stage's files are for a host.
-trait Files {
+/// Private steps of the stage.
+trait Steps {
+    fn with_folders(
+        &self,
+        place: &TrialVolume,
+        folder: &Location,
+        own: String,
+        context: &mut StageContext<'_>,
+    ) -> Result<ClusterRecord, TrialError>;
     fn place(&self, folder: &str, host: (u32, u32), files: u32) -> Place;
 }
 
-impl Files for ClusterStage {
+impl Steps for ClusterStage {
+    /// Runs it with the folder of its files open on every host.
+    fn with_folders(
+        &self,
+        place: &TrialVolume,
+        folder: &Location,
+        own: String,
+        context: &mut StageContext<'_>,
+    ) -> Result<ClusterRecord, TrialError> {
+        let mut folders = vec![own];
+        for session in &mut context.others {
+            let held = session.call(call::HoldMeasureFolder { directory: folder.clone() })?;
+            folders.push(held.display().to_string());
+        }
+        let ahead = clocks(context)?;
+        Run { stage: self, place, folders, ahead, hosts: context.hosts() }.all(context)
+    }
+
     /// So many files of the one of so many hosts: all, or its own.
     fn place(&self, folder: &str, (host, hosts): (u32, u32), files: u32) -> Place {
         // Neighbours are different hosts': both reach over all of the volume.
@@ -279,21 +297,33 @@ impl Run<'_> {
         let own = jobs.next().unwrap_or_default();
         let mut others = std::mem::take(&mut context.others);
         let controls: Vec<Control> = others.iter().map(Session::control).collect();
+        let (own_control, is_stopped) = (context.session.control(), AtomicBool::new(false));
         let device = self.place.device();
         let (mine, theirs) = std::thread::scope(|scope| {
-            let limits = &limits;
-            let run = |(session, argv): (&mut Session, Vec<String>)| {
+            let (limits, is_stopped, own_control) = (&limits, &is_stopped, &own_control);
+            let run = move |(session, argv): (&mut Session, Vec<String>)| {
                 let timeout_ms = u64::try_from(limits.limit.as_millis()).unwrap_or(u64::MAX);
                 let device = device.to_owned();
                 let (round_ms, steady_from, memory) = (ROUND_MS, None, None);
                 let ask = call::RunFio { argv, timeout_ms, round_ms, steady_from, device, memory };
-                session.call(ask)
+                let control = session.control();
+                // A stop that came before the load was asked for did nothing.
+                let mut sent = || {
+                    if is_stopped.load(Ordering::SeqCst) {
+                        control.stop();
+                    }
+                };
+                let ended = session.call_and(ask, &mut sent, &mut |_| {});
+                if ended.is_err() && !is_stopped.swap(true, Ordering::SeqCst) {
+                    own_control.stop();
+                }
+                ended
             };
             let running: Vec<_> =
                 others.iter_mut().zip(jobs).map(|job| scope.spawn(move || run(job))).collect();
             let at = (self.stage.name.as_str(), device);
             let mine = ask::ask(at, own, limits.clone(), |incoming| self.progress(name, incoming), context);
-            if mine.is_err() {
+            if mine.is_err() && !is_stopped.swap(true, Ordering::SeqCst) {
                 controls.iter().for_each(Control::stop);
             }
             let theirs: Vec<Result<FioRun, TargetError>> = running
@@ -303,11 +333,17 @@ impl Run<'_> {
             (mine, theirs)
         });
         context.others = others;
-        let mut ended = vec![mine?];
-        for host in theirs {
-            ended.push(host.map_err(FioError::from)?);
+        for (number, error) in (2..).zip(&theirs).filter_map(|(number, run)| Some((number, run.as_ref().err()?))) {
+            context.folder.log(&format!("host {number}: {}", in_one_line(error)));
         }
-        Ok(ended)
+        let theirs: Result<Vec<FioRun>, FioError> = theirs.into_iter().map(|run| run.map_err(FioError::from)).collect();
+        match (mine, theirs) {
+            // Which of them stopped the other: an agent that is gone is no consequence.
+            (Err(own), Ok(_)) => Err(own),
+            (Err(own), Err(_)) if context.session.is_lost() => Err(own),
+            (_, Err(other)) => Err(other.into()),
+            (Ok(own), Ok(others)) => Ok([vec![own], others].concat()),
+        }
     }
 
     /// Writes back what every host has, and waits until its device is quiet.

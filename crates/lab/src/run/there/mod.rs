@@ -393,6 +393,10 @@ impl Host {
                 return Err(WireError::Silent.into());
             }
             let said = match came(wire.receive(LOOK)?)? {
+                // No other guest ends before the trial has.
+                Came::Nothing if self.beside.as_ref().is_some_and(shared::Beside::has_ended) => {
+                    return Err(WireError::Ended.into());
+                }
                 Came::Nothing => continue,
                 Came::Bytes(bytes) => {
                     match self.arrived(bytes, &mut arriving)? {
@@ -416,6 +420,9 @@ impl Host {
                     volumes.into_iter().for_each(|volume| folder.keep_places(volume));
                 }
                 FromTarget::Over { outcome } => {
+                    if let (Outcome::Failed(_), Some(beside)) = (&outcome, &self.beside) {
+                        folder.log(&format!("the other guests: {}", beside.said()));
+                    }
                     return self.over(&given, &record, outcome).map_err(Broken::Trial);
                 }
                 FromTarget::Refused { message } => return Err(Broken::Trial(self.refused(message))),

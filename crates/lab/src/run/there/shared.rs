@@ -1,12 +1,13 @@
 //! Trials of guests that share a disk of this host: the disk is leased here, and the guests are made for the trial and end with it.
 
-use std::time::Duration;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use fsage_model::study::{GuestSpec, TargetSpec};
 
 use super::guest::{HostError, needs_of, with_console};
 use super::{Asked, Done, Host, Introduction, Others};
-use crate::guest::sharing::{Member, Relay};
+use crate::guest::sharing::{self, Member, Relay};
 use crate::guest::{self, Guest, GuestError, Part, Processor, Sharing};
 use crate::plan::PlannedTrial;
 use crate::run::RunEvent;
@@ -18,6 +19,9 @@ use crate::study::Cell;
 use crate::target::{Companion, Connection, Patience, Session, TargetError};
 use crate::volume::{self, Served};
 
+/// How long QEMU may take until it listens where the first guest connects.
+const LISTENS: Duration = Duration::from_secs(30);
+
 /// What works beside the guest that does a trial.
 #[derive(Debug)]
 pub(super) struct Beside {
@@ -28,6 +32,11 @@ pub(super) struct Beside {
 }
 
 impl Beside {
+    /// Whether a guest has ended by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.machines.iter().any(Companion::has_ended)
+    }
+
     /// What is known of why the other guests ended, should they have.
     pub(super) fn said(&self) -> String {
         let consoles = self.guests.iter().map(Guest::console);
@@ -53,7 +62,8 @@ impl Lab<'_> {
         let released = if session.is_lost() { Ok(false) } else { self.clean(&mut session, folder) };
         drop(session);
         self.journal.release(own)?;
-        if !released? && !self.release_all(folder)? {
+        let through_another = !released? && !self.release_all(folder)?;
+        if through_another || !self.journal.outstanding().is_empty() {
             let text = "not everything was released: `fsage clean` or the next run tries again".to_owned();
             folder.log(&text);
             observer.event(RunEvent::Note { text });
@@ -93,14 +103,17 @@ impl Others {
         let TargetSpec::Guest(spec) = &cell.spec.target else {
             unreachable!("only guests share a disk of this host")
         };
-        let mut choices = Processor::choices(spec).into_iter().peekable();
+        // Guests of a study are run by the kind of processor that the first ones had.
+        let mut known = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
+        let choices = known.get(name).map_or_else(|| Processor::choices(spec), |found| vec![*found]);
+        let (mut choices, mut failed) = (choices.into_iter().peekable(), Vec::new());
         loop {
             let processor = choices.next().unwrap_or(Processor::Emulated);
-            let is_last = choices.peek().is_none();
+            let may_go_on = choices.peek().is_some() && interrupt.by().is_none();
             match self.started(spec, cell, served, processor, interrupt) {
-                Err(HostError::Target(TargetError::Unreachable { .. })) if !is_last => {}
+                Err(HostError::Target(TargetError::Unreachable { .. })) if may_go_on => failed.push(processor),
                 Ok(host) => {
-                    let mut known = self.processors.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    failed.into_iter().for_each(Processor::failed);
                     known.insert(name.to_owned(), processor);
                     return Ok(host);
                 }
@@ -132,17 +145,32 @@ impl Others {
         for number in 1..hosts {
             let (guest, relay) = prepared(number, Some(first.folder()))?;
             // They boot at the same time.
-            beside.machines.push(Companion::start(guest.program.clone(), guest.arguments.clone())?);
+            let machine = Companion::start(guest.program.clone(), guest.arguments.clone())?;
+            beside.machines.push(machine);
             beside.guests.push(guest);
             beside._relays.push(relay);
+            let listens = sharing::agent_socket(first.folder(), number);
+            let deadline = Instant::now() + LISTENS;
+            while !listens.exists() {
+                if beside.has_ended() || Instant::now() > deadline || interrupt.by().is_some() {
+                    let (host, said) = (first.name.clone(), beside.said().trim().to_owned());
+                    return Err(TargetError::Unreachable { host, said }.into());
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
         let patience = Patience {
             longest: processor.boots_within().saturating_mul(hosts).max(Duration::from_secs(1)),
-            is_given_up: &|| interrupt.by().is_some(),
+            is_given_up: &|| interrupt.by().is_some() || beside.has_ended(),
         };
         let (program, arguments) = (first.program.clone(), first.arguments.clone());
         let connection = Connection::guest(program, arguments, (first.name.clone(), first.machine), patience)
-            .map_err(|error| with_console(error, &first))?;
+            .map_err(|error| match with_console(error, &first) {
+                TargetError::Unreachable { host, said } => {
+                    TargetError::Unreachable { host, said: format!("{said}{}", beside.said()) }
+                }
+                other => other,
+            })?;
         let guest = Some((first, processor));
         let mut host = Host { connection, guest, notes: Vec::new(), beside: Some(beside) };
         match Host::introduce(&host.connection, &self.begin) {
