@@ -204,7 +204,7 @@ warning_kinds! {
         "fio counts requests that the device served before or after the time of the point: its rate may be wrong by that share, and mostly is too high.",
         WallTimes;
     NotTogether = "not-together",
-        "The hosts of a `cluster` stage worked together for less than 70 % of the time in which any of them did.",
+        "The hosts of a `cluster` stage worked together for less than 80 % of the time in which any of them did.",
         "In the rest of the time one host had the drive and all locks for itself: hosts that work together may be slower. Give more operations.",
         Everything;
     NoCheckpoint = "no-checkpoint",

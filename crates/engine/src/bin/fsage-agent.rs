@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, IsTerminal};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use fsage_engine::agent;
 
@@ -15,7 +16,10 @@ const HELP: &str = "\
 fsage-agent works beside the file system under test. `fsage` starts it and speaks with it over its
 standard input and output; it is not for interactive use.
 
-Usage: fsage-agent [--version | --help]
+Usage: fsage-agent [--version | --help | --wait-until NANOSECONDS]
+
+With --wait-until it only waits until so many nanoseconds after the epoch: what is to begin on
+several hosts at the same time.
 
 It needs root to attach loop devices, mount, and change settings. It ends when its input ends.
 Exit codes: 0 its input ended, 1 invalid input, 2 wrong use.";
@@ -26,6 +30,14 @@ fn main() -> ExitCode {
     match arguments.first().map(|argument| argument.to_string_lossy()).as_deref() {
         Some("--version" | "-V") => println!("fsage-agent {}", env!("CARGO_PKG_VERSION")),
         Some("--help" | "-h") => println!("{HELP}"),
+        Some("--wait-until") => {
+            let moment = arguments.get(1).and_then(|moment| moment.to_str()?.parse().ok());
+            let Some(moment) = moment else {
+                eprintln!("error: --wait-until needs a number of nanoseconds\nhint: fsage-agent --help");
+                return ExitCode::from(2);
+            };
+            wait_until(moment);
+        }
         Some(other) => {
             eprintln!("error: unknown argument {other}\nhint: fsage-agent --help");
             return ExitCode::from(2);
@@ -39,6 +51,13 @@ fn main() -> ExitCode {
         None => return serve(),
     }
     ExitCode::SUCCESS
+}
+
+/// Waits until so many nanoseconds after the epoch, an hour at most.
+fn wait_until(moment_ns: u64) {
+    const LONGEST: Duration = Duration::from_secs(3600);
+    let left = Duration::from_nanos(moment_ns.saturating_sub(fsage_sys::clock::real_ns()));
+    std::thread::sleep(left.min(LONGEST));
 }
 
 fn serve() -> ExitCode {

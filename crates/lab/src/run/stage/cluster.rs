@@ -46,7 +46,10 @@ const ROUND_MS: u64 = 1000;
 const SLOWEST_OPERATION: Duration = Duration::from_millis(500);
 
 /// Share of the time of any in which all hosts work, at least.
-const TOGETHER: f64 = 0.7;
+const TOGETHER: f64 = 0.8;
+
+/// Nanoseconds until the jobs of all hosts begin: fio takes a second or two to be ready where processors are emulated.
+const STARTS_NS: u64 = 4_000_000_000;
 
 /// Operations of each host on each of its files before a point, which are not counted: files are open then, and what a point before it left
 /// (whose locks are where) is gone.
@@ -160,6 +163,13 @@ impl Run<'_> {
         Ok(ClusterRecord { name: self.stage.name.clone(), version, bytes, clocks_apart_ns, results })
     }
 
+    /// Has fio of a host begin its job at a moment of the first host's clock: it runs this when all else is ready.
+    fn wait_until(&self, host: u32, begin_ns: u64) -> String {
+        let ahead = usize::try_from(host).ok().and_then(|host| self.ahead.get(host)).copied().unwrap_or(0);
+        let moment = begin_ns.saturating_add_signed(ahead);
+        format!("--exec_prerun={}/fsage-agent --wait-until {moment}", crate::guest::PROGRAMS)
+    }
+
     /// When a host's jobs ran.
     fn span(&self, host: usize, figures: &Figures) -> Span {
         let ahead = self.ahead.get(host).copied().unwrap_or(0);
@@ -192,14 +202,13 @@ impl Run<'_> {
         Err(FioError::Laid { written_bytes: laid.write.bytes, wanted_bytes: place.bytes() }.into())
     }
 
-    /// Does a little of what a point does, uncounted: the point would pay for opening its files and for the locks of the one before it. By how
-    /// much each host has to wait so that all of them begin at the same time.
+    /// Does a little of what a point does, uncounted: the point would pay for opening its files and for the locks of the one before it.
     fn open_all(
         &self,
         set: FileSet,
         point: &FioPoint,
         context: &mut StageContext<'_>,
-    ) -> Result<Vec<Duration>, TrialError> {
+    ) -> Result<(), TrialError> {
         let blocks = self.place_of(0, point.files).bytes() / point.bs.0.max(1);
         let operations = (OPENING * u64::from(point.files)).min(blocks.max(1));
         let seed = mixed("open", context.planned.seed);
@@ -209,14 +218,10 @@ impl Run<'_> {
         };
         let name = format!("open-{set}-{point}");
         let jobs = (0..self.hosts).map(words).collect();
-        let mut begins = Vec::new();
-        for (host, run) in self.together(&name, jobs, operations, context)?.iter().enumerate() {
-            let figures = figures(&format!("{name} on host {}", host + 1), run)?;
-            begins.push(self.span(host, &figures).0);
+        for (number, run) in (1..).zip(self.together(&name, jobs, operations, context)?) {
+            figures(&format!("{name} on host {number}"), &run)?;
         }
-        let last = begins.iter().max().copied().unwrap_or(0);
-        let wait = |begin: i64| Duration::from_nanos(last.saturating_sub(begin).unsigned_abs());
-        Ok(begins.into_iter().map(wait).collect())
+        Ok(())
     }
 
     /// Nanoseconds of the drive's clock per second in which no host works.
@@ -238,17 +243,20 @@ impl Run<'_> {
         idle: f64,
         context: &mut StageContext<'_>,
     ) -> Result<ClusterResult, TrialError> {
-        let waits = self.open_all(set, &point, context)?;
+        self.open_all(set, &point, context)?;
         self.settle(context)?;
         let (seed, operations) = (context.planned.seed, self.operations());
-        let words = |(host, wait): (u32, Duration)| {
+        let begin_ns = context.session.call(call::ClockTime)?.saturating_add(STARTS_NS);
+        let words = |host| {
             let words = self.place_of(host, point.files).counted(&point, operations, seed_of(set, &point, host, seed));
-            words.into_iter().chain([format!("--startdelay={}ms", wait.as_millis())]).collect()
+            // One host has nobody to wait for.
+            let waits = (self.hosts > 1).then(|| self.wait_until(host, begin_ns));
+            words.into_iter().chain(waits).collect()
         };
         let name = format!("{set}-{point}");
         let sent_before = sent(context)?;
         let (disk_before, begun) = (self.disk(context)?, Instant::now());
-        let ended = self.together(&name, (0..self.hosts).zip(waits).map(words).collect(), operations, context)?;
+        let ended = self.together(&name, (0..self.hosts).map(words).collect(), operations, context)?;
         // What the drive still has in its cache is part of the work.
         self.settle(context)?;
         let disk = self.disk(context)?.since(&disk_before);

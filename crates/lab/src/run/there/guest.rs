@@ -143,6 +143,8 @@ pub(super) fn add_needs(needs: &mut Needs, cell: &Cell) {
     needs.programs.extend(cell.file_system.programs());
     if cell.spec.target.hosts().is_some() {
         needs.modules.insert("virtio_blk".to_owned());
+        // fio runs by it what has its jobs begin at the same time.
+        needs.programs.insert("/bin/sh".to_owned());
         if let Some(stack) = cell.file_system.cluster() {
             needs.modules.extend(stack.modules().iter().map(|name| (*name).to_owned()));
             needs.programs.extend(stack.programs().iter().map(|name| (*name).to_owned()));
