@@ -144,7 +144,10 @@ fn two_guests_load_one_volume_at_the_same_time() {
     assert!(packets(FileSet::Same) > 4 * packets(FileSet::Disjoint), "{:?}", cluster(together));
     let overlaps: Vec<f64> = cluster(together).results.iter().map(|result| result.overlap).collect();
     assert!(overlaps.iter().any(|overlap| *overlap > 0.3), "{overlaps:?}");
-    let ratio = together.metrics.iter().find(|metric| metric.name == "same_over_disjoint.randwrite-4k-libaio-d1-j1-f2.drive_ns");
+    let ratio = together
+        .metrics
+        .iter()
+        .find(|metric| metric.name == "same_over_disjoint.randwrite-4k-libaio-d1-j1-f2.drive_ns");
     assert!(ratio.unwrap().samples[0] > 1.1, "{ratio:?}");
     let names: Vec<&str> = together.metrics.iter().map(|metric| metric.name.as_str()).collect();
     assert!(names.contains(&"same.randwrite-4k-libaio-d1-j1-f4.host2_packets"), "{names:?}");
@@ -169,7 +172,9 @@ fn a_run_that_is_ended_or_killed_leaves_no_guest_and_no_disk() {
         command
     };
     // While the guests boot, and while they are at work.
-    for (signal, at_work, code) in [(Signal::INT, true, Some(130)), (Signal::KILL, false, None), (Signal::KILL, true, None)] {
+    for (signal, at_work, code) in
+        [(Signal::INT, true, Some(130)), (Signal::KILL, false, None), (Signal::KILL, true, None)]
+    {
         let mut child = command().spawn().unwrap();
         let reached = || if at_work { is_measuring(&rig) } else { machines(&runtime) >= 2 };
         assert!(waited(Duration::from_secs(180), reached), "{signal:?}: no guest came so far");
@@ -177,7 +182,12 @@ fn a_run_that_is_ended_or_killed_leaves_no_guest_and_no_disk() {
         assert_eq!(child.wait().unwrap().code(), code);
         assert!(waited(Duration::from_secs(60), || machines(&runtime) == 0), "guests outlived {signal:?}");
         let mut clean = Command::new(env!("CARGO_BIN_EXE_fsage"));
-        clean.arg("clean").arg("--store").arg(rig.lab.store()).env("FSAGE_RUNTIME_DIR", &runtime).env("FSAGE_AGENT", support::agent());
+        clean
+            .arg("clean")
+            .arg("--store")
+            .arg(rig.lab.store())
+            .env("FSAGE_RUNTIME_DIR", &runtime)
+            .env("FSAGE_AGENT", support::agent());
         let clean = clean.output().unwrap();
         assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
         rig.lab.nothing_left();
@@ -208,7 +218,10 @@ fn a_guest_that_dies_ends_the_trial_with_its_name() {
         let Output { status, stderr, .. } = child.wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&stderr);
         assert!(begun.elapsed() < Duration::from_secs(60), "it took {:?}", begun.elapsed());
-        assert!(status.code().is_some_and(|code| code != 0) && stderr.contains("guest 2"), "{status}: {stderr}");
+        assert!(
+            status.code().is_some_and(|code| code != 0) && stderr.contains("guest 2"),
+            "{status}: {stderr}"
+        );
         rig.lab.nothing_left();
         std::fs::remove_dir_all(rig.lab.store().join("trials")).unwrap();
     }

@@ -14,10 +14,10 @@ use fsage_sys::entropy;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 
+use crate::guest::sharing::Member;
 use crate::guest::{BATCH, GuestError, MEMBER, MODULES_FOLDER, PORT};
 use crate::run::{RunError, RunEvent, RunObserver, batch, serve_after};
 use crate::target::guest;
-use crate::guest::sharing::Member;
 
 /// File systems of the kernel's own: type and place.
 const MOUNTS: [(&str, &str); 8] = [
@@ -102,7 +102,9 @@ fn work() -> Result<(), GuestError> {
     };
     load(|_| true)?;
     let member: Option<Member> = match std::fs::read(MEMBER) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| failed("read which guest this is", error))?),
+        Ok(bytes) => {
+            Some(serde_json::from_slice(&bytes).map_err(|error| failed("read which guest this is", error))?)
+        }
         Err(_) => None,
     };
     if let Some(member) = member {

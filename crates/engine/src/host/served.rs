@@ -47,7 +47,8 @@ pub fn sent() -> Result<Sent, HostError> {
         if entry.file_name() == "lo" {
             continue;
         }
-        let count = |name: &str| read_trimmed(entry.path().join("statistics").join(name)).parse().unwrap_or(0u64);
+        let count =
+            |name: &str| read_trimmed(entry.path().join("statistics").join(name)).parse().unwrap_or(0u64);
         sum.packets = sum.packets.saturating_add(count("tx_packets"));
         sum.bytes = sum.bytes.saturating_add(count("tx_bytes"));
     }

@@ -13,8 +13,8 @@ use fsage_engine::host::tool::look_up;
 use fsage_model::study::ClusterStack;
 use rustix::mount::{MountFlags, mount};
 
-use crate::guest::sharing::{AGENT_PORT, DISK_PORT, Member};
 use crate::guest::PROGRAMS;
+use crate::guest::sharing::{AGENT_PORT, DISK_PORT, Member};
 use crate::target::{READY, guest};
 
 /// Where the kernel has clusters of OCFS2 (Linux, `fs/ocfs2/cluster/nodemanager.c`).

@@ -10,8 +10,8 @@ pub mod kernel;
 mod machine;
 mod module;
 mod packages;
-pub(crate) mod sharing;
 pub mod program;
+pub(crate) mod sharing;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -77,7 +77,9 @@ pub(super) fn arguments(sharing: &Sharing<'_>, own: &Path) -> Vec<OsString> {
         pairs.extend([
             (
                 "-netdev",
-                format!("dgram,id=cable,local.type=unix,local.path={mine},remote.type=unix,remote.path={other}"),
+                format!(
+                    "dgram,id=cable,local.type=unix,local.path={mine},remote.type=unix,remote.path={other}"
+                ),
             ),
             ("-device", format!("virtio-net-device,netdev=cable,mac=52:54:00:00:00:0{}", member.number + 1)),
         ]);

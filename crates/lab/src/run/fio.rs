@@ -134,7 +134,7 @@ impl Explain for FioError {
             | Self::Killed { .. } => EXIT_USAGE,
             Self::Laid { .. } | Self::Operations { .. } | Self::Failed { .. } | Self::Output { .. } => {
                 EXIT_FAILED
-            },
+            }
         }
     }
 

@@ -151,7 +151,9 @@ impl<'a> Lab<'a> {
         folder.log(&format!("trial {} begins", planned.id));
         let mut collected = Collected::default();
         let there = match (self.others.clone(), cell.spec.target.hosts()) {
-            (Some(others), Some(_)) => Some(self.on_served_disk(&others, (study, planned, cell), folder, observer)),
+            (Some(others), Some(_)) => {
+                Some(self.on_served_disk(&others, (study, planned, cell), folder, observer))
+            }
             (Some(others), None) => {
                 let asked = Asked { study, planned, cell, served: None };
                 others.trial(asked, folder, &self.interrupt, observer)
@@ -250,7 +252,11 @@ impl<'a> Lab<'a> {
     }
 
     /// Releases everything outstanding through `session`; `false` when its agent was lost before the end.
-    pub(super) fn clean(&mut self, session: &mut Session, folder: &mut TrialFolder) -> Result<bool, TrialError> {
+    pub(super) fn clean(
+        &mut self,
+        session: &mut Session,
+        folder: &mut TrialFolder,
+    ) -> Result<bool, TrialError> {
         match lease::clean(session, &mut self.journal) {
             Ok(summary) => {
                 for (lease, why) in summary.failed.into_iter().chain(summary.left) {
@@ -276,7 +282,8 @@ impl<'a> Lab<'a> {
         collected: &mut Collected,
     ) -> Result<(), TrialError> {
         collected.facts = session.call(call::HostFacts)?;
-        let others = (1..cell.spec.target.hosts().unwrap_or(1)).map(Target::of_guest).collect::<Result<_, _>>()?;
+        let others =
+            (1..cell.spec.target.hosts().unwrap_or(1)).map(Target::of_guest).collect::<Result<_, _>>()?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
         let file_system =
             deterministic::file_system(&cell.spec, &cell.file_system, planned.seed, &collected.facts.kernel);

@@ -41,7 +41,9 @@ pub fn port(name: &str) -> std::io::Result<PathBuf> {
     loop {
         let ports = std::fs::read_dir("/sys/class/virtio-ports");
         let mut entries = ports.into_iter().flatten().flatten();
-        let is_it = |path: PathBuf| std::fs::read_to_string(path.join("name")).is_ok_and(|found| found.trim() == name);
+        let is_it = |path: PathBuf| {
+            std::fs::read_to_string(path.join("name")).is_ok_and(|found| found.trim() == name)
+        };
         if let Some(entry) = entries.find(|entry| is_it(entry.path())) {
             let path = Path::new("/dev").join(entry.file_name());
             if path.exists() {
@@ -74,7 +76,8 @@ pub fn open(path: &Path) -> std::io::Result<File> {
 
 fn waited(file: &File, events: PollFlags, longest: Duration) -> std::io::Result<PollFlags> {
     let mut fds = [PollFd::new(file, events)];
-    let longest = Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };
+    let longest =
+        Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };
     poll(&mut fds, Some(&longest))?;
     Ok(fds[0].revents())
 }

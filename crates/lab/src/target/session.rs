@@ -22,11 +22,7 @@ pub struct Session {
 }
 
 enum Link {
-    Agent {
-        output: Output,
-        input: frame::Reader<Box<dyn Read + Send>>,
-        owner: Owner,
-    },
+    Agent { output: Output, input: frame::Reader<Box<dyn Read + Send>>, owner: Owner },
     Script(Box<Script>),
 }
 

@@ -160,7 +160,8 @@ impl Place {
     fn whole(&self) -> Vec<String> {
         match &self.target {
             FioTarget::Folder(folder) => {
-                let names: Vec<String> = (0..self.files).map(|file| name(folder, self.first + file * self.step)).collect();
+                let names: Vec<String> =
+                    (0..self.files).map(|file| name(folder, self.first + file * self.step)).collect();
                 vec![format!("--filename={}", names.join(":")), format!("--size={}", self.bytes())]
             }
             FioTarget::Device(device) => vec![

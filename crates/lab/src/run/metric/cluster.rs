@@ -113,7 +113,8 @@ mod tests {
             ],
         };
         let metrics = super::super::all(&[StageRecord::Cluster(Box::new(record))]);
-        let value = |name: &str| metrics.iter().find(|metric| metric.name == name).map(|found| found.samples[0]);
+        let value =
+            |name: &str| metrics.iter().find(|metric| metric.name == name).map(|found| found.samples[0]);
         assert_eq!(value("same.randwrite-4k-libaio-d1-j1-f16.drive_ns"), Some(10_000_000.0));
         assert_eq!(value("disjoint.randwrite-4k-libaio-d1-j1-f8.drive_ns"), Some(5_000_000.0));
         assert_eq!(value("same_over_disjoint.randwrite-4k-libaio-d1-j1-f8.drive_ns"), Some(2.0));

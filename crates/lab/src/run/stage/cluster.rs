@@ -82,7 +82,8 @@ impl Stage for ClusterStage {
         for (set, load) in ordered(self.points(hosts), seed) {
             for host in 0..hosts {
                 let place = self.place(&folder, (host, hosts), load.files);
-                let words = place.counted(&load, self.operations / u64::from(hosts), seed_of(set, &load, host, seed));
+                let words =
+                    place.counted(&load, self.operations / u64::from(hosts), seed_of(set, &load, host, seed));
                 let on = if host == 0 { "host 1" } else { "host 2, if there are two" };
                 lines.push(format!("# on {on}: {}", line(words)));
             }
@@ -248,7 +249,11 @@ impl Run<'_> {
         let (seed, operations) = (context.planned.seed, self.operations());
         let begin_ns = context.session.call(call::ClockTime)?.saturating_add(STARTS_NS);
         let words = |host| {
-            let words = self.place_of(host, point.files).counted(&point, operations, seed_of(set, &point, host, seed));
+            let words = self.place_of(host, point.files).counted(
+                &point,
+                operations,
+                seed_of(set, &point, host, seed),
+            );
             // One host has nobody to wait for.
             let waits = (self.hosts > 1).then(|| self.wait_until(host, begin_ns));
             words.into_iter().chain(waits).collect()
@@ -285,7 +290,8 @@ impl Run<'_> {
         }
         let overlap = overlap(&times);
         if hosts.len() > 1 && overlap < TOGETHER {
-            let message = format!("{name}: all hosts worked in {:.0} % of the time in which any did", overlap * 100.0);
+            let message =
+                format!("{name}: all hosts worked in {:.0} % of the time in which any did", overlap * 100.0);
             context.warn(Warning { kind: WarningKind::NotTogether, message });
         }
         Ok(ClusterResult { set, point, disk, idle_ns, overlap, hosts })
@@ -341,10 +347,13 @@ impl Run<'_> {
             (mine, theirs)
         });
         context.others = others;
-        for (number, error) in (2..).zip(&theirs).filter_map(|(number, run)| Some((number, run.as_ref().err()?))) {
+        for (number, error) in
+            (2..).zip(&theirs).filter_map(|(number, run)| Some((number, run.as_ref().err()?)))
+        {
             context.folder.log(&format!("host {number}: {}", in_one_line(error)));
         }
-        let theirs: Result<Vec<FioRun>, FioError> = theirs.into_iter().map(|run| run.map_err(FioError::from)).collect();
+        let theirs: Result<Vec<FioRun>, FioError> =
+            theirs.into_iter().map(|run| run.map_err(FioError::from)).collect();
         match (mine, theirs) {
             // Which of them stopped the other: an agent that is gone is no consequence.
             (Err(own), Ok(_)) => Err(own),
@@ -455,13 +464,25 @@ mod tests {
             lines.iter().filter(|line| line.starts_with(host) && line.contains(files)).collect()
         };
         let own: Vec<Vec<&String>> = vec![
-            of("# on host 1:", "-f8 ").into_iter().filter(|line| line.contains("/fsage.0:") && line.contains("/fsage.2:")).collect(),
-            of("# on host 2,", "-f8 ").into_iter().filter(|line| line.contains("/fsage.1:") && line.contains("/fsage.3:")).collect(),
+            of("# on host 1:", "-f8 ")
+                .into_iter()
+                .filter(|line| line.contains("/fsage.0:") && line.contains("/fsage.2:"))
+                .collect(),
+            of("# on host 2,", "-f8 ")
+                .into_iter()
+                .filter(|line| line.contains("/fsage.1:") && line.contains("/fsage.3:"))
+                .collect(),
         ];
         assert!(own.iter().all(|lines| lines.len() == 4), "{own:?}");
         assert!(own[1].iter().all(|line| !line.contains("fsage.2:") && line.contains("fsage.15 ")));
-        assert!(of("# on host 2,", "-f16 ").iter().all(|line| line.contains("fsage.0:") && line.contains("fsage.15 ")));
-        assert!(lines.iter().skip(1).all(|line| line.contains("--number_ios=50") && !line.contains("runtime")));
+        assert!(
+            of("# on host 2,", "-f16 ")
+                .iter()
+                .all(|line| line.contains("fsage.0:") && line.contains("fsage.15 "))
+        );
+        assert!(
+            lines.iter().skip(1).all(|line| line.contains("--number_ios=50") && !line.contains("runtime"))
+        );
     }
 
     #[test]

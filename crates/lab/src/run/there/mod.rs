@@ -5,8 +5,8 @@
 
 mod guest;
 mod message;
-mod shared;
 mod serve;
+mod shared;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -111,7 +111,9 @@ impl Others {
             let processor = choices.next().unwrap_or(Processor::Emulated);
             let may_go_on = choices.peek().is_some() && interrupt.by().is_none();
             match self.started(spec, cell, served, processor, interrupt) {
-                Err(HostError::Target(TargetError::Unreachable { .. })) if may_go_on => failed.push(processor),
+                Err(HostError::Target(TargetError::Unreachable { .. })) if may_go_on => {
+                    failed.push(processor)
+                }
                 Ok(host) => {
                     failed.into_iter().for_each(Processor::failed);
                     known.insert(name.to_owned(), processor);

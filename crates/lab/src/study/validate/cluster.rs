@@ -53,7 +53,10 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
         format!("only one host can mount {kind}: a second one would destroy it")
     });
     if hosts > 1 && !shared {
-        hint(&mut check, "leave the combination out with `[[exclude]]`, or describe its `cluster` in `[driver]`");
+        hint(
+            &mut check,
+            "leave the combination out with `[[exclude]]`, or describe its `cluster` in `[driver]`",
+        );
     }
     for (index, stage) in stages() {
         if let StageSpec::Cluster(cluster) = stage {
@@ -104,9 +107,11 @@ fn of_files(check: &mut Checker, index: usize, cluster: &ClusterStage, hosts: u3
             format!("{} do not fit on a volume of {volume}: at most {}", cluster.size, Bytes(most))
         });
     }
-    check.require(hosts == 0 || cluster.operations.is_multiple_of(u64::from(hosts)), &at("operations"), || {
-        format!("{} operations cannot be divided among {hosts} guests", cluster.operations)
-    });
+    check.require(
+        hosts == 0 || cluster.operations.is_multiple_of(u64::from(hosts)),
+        &at("operations"),
+        || format!("{} operations cannot be divided among {hosts} guests", cluster.operations),
+    );
     for (set, point) in cluster.points(hosts.max(1)) {
         let own = cluster.file_bytes().saturating_mul(u64::from(point.files));
         let operations = cluster.operations / u64::from(hosts.max(1));

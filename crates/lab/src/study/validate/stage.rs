@@ -91,10 +91,7 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             }
             // What may follow it is a rule of its own.
             StageSpec::Precondition(_) => continue,
-            StageSpec::Measure(_)
-            | StageSpec::Fio(_)
-            | StageSpec::PowerCuts(_)
-            | StageSpec::Cluster(_) => {}
+            StageSpec::Measure(_) | StageSpec::Fio(_) | StageSpec::PowerCuts(_) | StageSpec::Cluster(_) => {}
         }
         before.insert(kind);
     }
