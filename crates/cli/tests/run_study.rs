@@ -58,6 +58,7 @@ fn shipped_studies_load_with_every_preset() {
         .collect();
     let all = [
         "aging",
+        "cluster",
         "digest",
         "fullness",
         "fullness-git",
