@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{DiskUse, WAITING};
 use crate::fio::{DeviceCounts, FioPoint};
 use crate::quantity::{as_f64, share};
+use crate::warning::Warning;
 
 /// Which files the hosts use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +70,27 @@ pub struct ClusterResult {
     pub overlap: f64,
     /// Each host's, the one that made the file system first.
     pub hosts: Vec<HostLoad>,
+    /// What makes its numbers doubtful; the trial repeats them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+impl ClusterRecord {
+    /// Names of its points, each with the warnings that are about it. The ratio of a point to the one on files of each host's own has the
+    /// name of that one.
+    #[must_use]
+    pub fn warned(&self) -> Vec<(String, &[Warning])> {
+        let mut found = Vec::new();
+        for result in self.results.iter().filter(|result| !result.warnings.is_empty()) {
+            let alike = |other: &&ClusterResult| {
+                FioPoint { files: result.point.files, ..other.point.clone() } == result.point
+            };
+            let names = self.results.iter().filter(alike).map(|other| other.point.to_string());
+            let names = names.filter(|name| result.set == FileSet::Same || *name == result.point.to_string());
+            found.extend(names.map(|name| (name, result.warnings.as_slice())));
+        }
+        found
+    }
 }
 
 /// What one host did.
@@ -142,6 +164,7 @@ mod tests {
     use super::*;
     use crate::fio::{FioEngine, FioPattern};
     use crate::size::Bytes;
+    use crate::warning::WarningKind;
 
     #[test]
     fn numbers_are_those_of_all_hosts_together() {
@@ -168,10 +191,32 @@ mod tests {
             idle_ns: 0,
             overlap: 1.0,
             hosts: vec![host(100, 30), host(300, 10)],
+            warnings: Vec::new(),
         };
         assert_eq!(result.operations(), 400);
         assert!((result.drive_ns() - 5_000_000.0).abs() < 1e-6);
         assert!((result.per_operation(|host| host.sent.packets) - 0.1).abs() < 1e-9);
+        let warning = Warning { kind: WarningKind::NotTogether, message: "x".to_owned() };
+        let doubtful = ClusterResult { warnings: vec![warning], ..result.clone() };
+        let own = FioPoint { files: 8, ..result.point.clone() };
+        let disjoint = ClusterResult { set: FileSet::Disjoint, point: own, ..result };
+        let record = |results| ClusterRecord {
+            name: "cluster".to_owned(),
+            version: String::new(),
+            bytes: 0,
+            clocks_apart_ns: 0,
+            results,
+        };
+        let names = |record: &ClusterRecord| -> Vec<String> {
+            record.warned().into_iter().map(|(name, _)| name).collect()
+        };
+        // The ratio to it is of both.
+        let of_same = record(vec![doubtful.clone(), disjoint.clone()]);
+        assert_eq!(names(&of_same), ["randread-4k-libaio-d1-j1-f16", "randread-4k-libaio-d1-j1-f8"]);
+        let warnings = doubtful.warnings.clone();
+        let sure = ClusterResult { warnings: Vec::new(), ..doubtful };
+        let of_disjoint = record(vec![sure, ClusterResult { warnings, ..disjoint }]);
+        assert_eq!(names(&of_disjoint), ["randread-4k-libaio-d1-j1-f8"]);
         let (before, after) = (Sent { packets: 3, bytes: 10 }, Sent { packets: 5, bytes: 70 });
         assert_eq!(after.since(before), Sent { packets: 2, bytes: 60 });
     }

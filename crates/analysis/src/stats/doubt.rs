@@ -1,6 +1,6 @@
 //! Which numbers of a trial its warnings make unfit for a verdict.
 //!
-//! A warning of a measure or a point of fio concerns its numbers; one of a load or a stage concerns everything that is
+//! A warning of a measure, a point of fio or of a cluster concerns its numbers; one of a load or a stage concerns everything that is
 //! no measure's. What of these it invalidates is the warning's own ([`WarningKind::invalidates`]).
 
 use fsage_model::measure::registry;
@@ -18,7 +18,7 @@ const LATENCY: &str = "latency";
 pub struct Doubt {
     /// What was seen.
     pub kind: WarningKind,
-    /// The measure or the point of fio that it was seen in; `None`: a load, a stage, or the trial as a whole.
+    /// The measure or the point that it was seen in; `None`: a load, a stage, or the trial as a whole.
     pub measure: Option<String>,
 }
 
@@ -37,7 +37,11 @@ pub fn of_trial(stages: &[StageRecord], warnings: &[Warning]) -> Vec<Doubt> {
         .collect();
     let points: Vec<_> = stages
         .iter()
-        .flat_map(|stage| if let StageRecord::Fio(fio) = stage { fio.warned() } else { Vec::new() })
+        .flat_map(|stage| match stage {
+            StageRecord::Fio(fio) => fio.warned(),
+            StageRecord::Cluster(cluster) => cluster.warned(),
+            _ => Vec::new(),
+        })
         .collect();
     // A trial repeats what its measures warned of, in lock-step with the volume before it.
     let of_measure = |warning: &Warning| {

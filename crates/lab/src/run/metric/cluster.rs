@@ -97,7 +97,15 @@ mod tests {
             ..HostLoad::default()
         };
         let disk = DiskUse { elapsed_ns, ..DiskUse::default() };
-        ClusterResult { set, point, disk, idle_ns: 0, overlap: 0.9, hosts: vec![host.clone(), host] }
+        ClusterResult {
+            set,
+            point,
+            disk,
+            idle_ns: 0,
+            overlap: 0.9,
+            hosts: vec![host.clone(), host],
+            warnings: Vec::new(),
+        }
     }
 
     #[test]

@@ -289,12 +289,15 @@ impl Run<'_> {
             return Err(FioError::Operations { point: name, done, wanted }.into());
         }
         let overlap = overlap(&times);
+        let mut warnings = Vec::new();
         if hosts.len() > 1 && overlap < TOGETHER {
             let message =
                 format!("{name}: all hosts worked in {:.0} % of the time in which any did", overlap * 100.0);
-            context.warn(Warning { kind: WarningKind::NotTogether, message });
+            let warning = Warning { kind: WarningKind::NotTogether, message };
+            context.warn(warning.clone());
+            warnings.push(warning);
         }
-        Ok(ClusterResult { set, point, disk, idle_ns, overlap, hosts })
+        Ok(ClusterResult { set, point, disk, idle_ns, overlap, hosts, warnings })
     }
 
     /// Runs a job on each host, the first host's with progress, and waits for all.
