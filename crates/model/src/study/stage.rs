@@ -477,6 +477,7 @@ mod tests {
                 "measure" => r#", "measures": []"#.to_owned(),
                 "remedy" => r#", "method": "copy""#.to_owned(),
                 "fio" => r#", "rw": "randread""#.to_owned(),
+                "cluster" => r#", "rw": "randread", "size": "1GiB", "operations": 8"#.to_owned(),
                 "lockstep" => format!(r#", {workload}, "every": 1, "followers": {{}}, "measures": []"#),
                 _ => String::new(),
             };
