@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{DiskUse, WAITING};
 use crate::fio::{DeviceCounts, FioPoint};
+use crate::metric;
 use crate::quantity::{as_f64, share};
 use crate::warning::Warning;
 
@@ -62,7 +63,7 @@ pub struct ClusterResult {
     pub set: FileSet,
     /// What each host did.
     pub point: FioPoint,
-    /// What the drive did from before the first host began until after the last one ended.
+    /// What the drive did from before the first host began until everything was written back.
     pub disk: DiskUse,
     /// How much of that the drive would have done as well if no host had worked, such as heartbeats.
     pub idle_ns: u64,
@@ -76,18 +77,22 @@ pub struct ClusterResult {
 }
 
 impl ClusterRecord {
-    /// Names of its points, each with the warnings that are about it. The ratio of a point to the one on files of each host's own has the
-    /// name of that one.
+    /// What the names of its numbers begin with, each with the warnings that are about them: those of its points, and of the ratios in
+    /// which they are.
     #[must_use]
     pub fn warned(&self) -> Vec<(String, &[Warning])> {
         let mut found = Vec::new();
         for result in self.results.iter().filter(|result| !result.warnings.is_empty()) {
-            let alike = |other: &&ClusterResult| {
-                FioPoint { files: result.point.files, ..other.point.clone() } == result.point
+            let is_divisor = |other: &&ClusterResult| {
+                other.set == FileSet::Disjoint
+                    && FioPoint { files: result.point.files, ..other.point.clone() } == result.point
             };
-            let names = self.results.iter().filter(alike).map(|other| other.point.to_string());
-            let names = names.filter(|name| result.set == FileSet::Same || *name == result.point.to_string());
-            found.extend(names.map(|name| (name, result.warnings.as_slice())));
+            let ratios = self.results.iter().filter(is_divisor);
+            let ratios = ratios.map(|other| {
+                metric::over(FileSet::Same.name(), FileSet::Disjoint.name(), &other.point.to_string())
+            });
+            let own = metric::of_volume(result.set.name(), &result.point.to_string());
+            found.extend(ratios.chain([own]).map(|name| (name, result.warnings.as_slice())));
         }
         found
     }
@@ -151,6 +156,14 @@ impl ClusterResult {
         waiting.map_or(0.0, |counter| counter.value / as_f64(self.disk.elapsed_ns.max(1)))
     }
 
+    /// Flushes that the drive had, per operation; those after the loads, which write everything back, are among them. Nothing where its model
+    /// does not count them.
+    #[must_use]
+    pub fn flushes(&self) -> Option<f64> {
+        let counter = self.disk.counters.iter().find(|counter| counter.name == "flushes")?;
+        Some(counter.value / as_f64(self.operations().max(1)))
+    }
+
     /// Something of all hosts per operation.
     #[must_use]
     pub fn per_operation(&self, of: impl Fn(&HostLoad) -> u64) -> f64 {
@@ -212,11 +225,17 @@ mod tests {
         };
         // The ratio to it is of both.
         let of_same = record(vec![doubtful.clone(), disjoint.clone()]);
-        assert_eq!(names(&of_same), ["randread-4k-libaio-d1-j1-f16", "randread-4k-libaio-d1-j1-f8"]);
+        assert_eq!(
+            names(&of_same),
+            ["same_over_disjoint.randread-4k-libaio-d1-j1-f8", "same.randread-4k-libaio-d1-j1-f16"]
+        );
         let warnings = doubtful.warnings.clone();
         let sure = ClusterResult { warnings: Vec::new(), ..doubtful };
         let of_disjoint = record(vec![sure, ClusterResult { warnings, ..disjoint }]);
-        assert_eq!(names(&of_disjoint), ["randread-4k-libaio-d1-j1-f8"]);
+        assert_eq!(
+            names(&of_disjoint),
+            ["same_over_disjoint.randread-4k-libaio-d1-j1-f8", "disjoint.randread-4k-libaio-d1-j1-f8"]
+        );
         let (before, after) = (Sent { packets: 3, bytes: 10 }, Sent { packets: 5, bytes: 70 });
         assert_eq!(after.since(before), Sent { packets: 2, bytes: 60 });
     }

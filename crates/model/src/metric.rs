@@ -109,7 +109,7 @@ pub const DRIVE_NS: &str = "drive_ns";
 pub const PACKETS: &str = "packets";
 /// Bytes of these packets per operation.
 pub const PACKET_BYTES: &str = "packet_bytes";
-/// Flushes of the devices of all hosts per operation.
+/// Flushes that the drive had, per operation.
 pub const FLUSHES: &str = "flushes";
 /// Bytes that the devices of all hosts read and wrote ÷ bytes that their loads read and wrote.
 pub const BYTES_OVER_ASKED: &str = "bytes_over_asked";

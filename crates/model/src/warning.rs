@@ -204,8 +204,8 @@ warning_kinds! {
         "fio counts requests that the device served before or after the time of the point: its rate may be wrong by that share, and mostly is too high.",
         WallTimes;
     NotTogether = "not-together",
-        "The hosts of a `cluster` stage worked together for less than 80 % of the time in which any of them did.",
-        "In the rest of the time one host had the drive and all locks for itself: hosts that work together may be slower. Give more operations.",
+        "At a point of a `cluster` stage, less than 80 % of the operations were done while all hosts worked.",
+        "In the rest of the time one host had the drive and all locks for itself: hosts that work together may be slower.",
         Everything;
     NoCheckpoint = "no-checkpoint",
         "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or the stage could not resume from it.",

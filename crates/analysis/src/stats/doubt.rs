@@ -95,7 +95,8 @@ impl Doubt {
     fn covers(&self, trial: &Evidence, metric: &str) -> bool {
         // Latencies are of operations, some of which are called as measures are.
         let parts: Vec<&str> = metric.split('.').collect();
-        let named = |name: &str| !parts.contains(&LATENCY) && parts.contains(&name);
+        let begins = |name: &str| metric.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        let named = |name: &str| !parts.contains(&LATENCY) && (parts.contains(&name) || begins(name));
         let invalidates = self.kind.invalidates();
         let concerns = match &self.measure {
             Some(measure) => named(measure) || is_ratio_to(measure, trial, metric),

@@ -91,8 +91,14 @@ pub(super) fn ask_host() -> io::Result<()> {
 fn pass_on(mut client: &UnixStream, mut port: &File, answers: &mut BufReader<File>) -> io::Result<()> {
     let (mut question, mut answer) = (String::new(), String::new());
     BufReader::new(client).read_line(&mut question)?;
+    // Nobody answers half a question.
+    if !question.ends_with('\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     port.write_all(question.as_bytes())?;
-    answers.read_line(&mut answer)?;
+    if answers.read_line(&mut answer)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     client.write_all(answer.as_bytes())
 }
 

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -119,6 +120,7 @@ pub(crate) struct Relay {
     listener: UnixListener,
     /// The guest's end, once it came.
     guest: Arc<Mutex<Option<UnixStream>>>,
+    is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
 }
@@ -131,23 +133,28 @@ impl Relay {
     pub(crate) fn start(folder: &Path, control: &Path) -> io::Result<Self> {
         let path = folder.join(RELAY);
         let listener = UnixListener::bind(&path)?;
-        let guest = Arc::new(Mutex::new(None));
-        let (accepting, control, came) = (listener.try_clone()?, control.to_owned(), Arc::clone(&guest));
+        let (guest, is_over) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
+        let (accepting, control) = (listener.try_clone()?, control.to_owned());
+        let (came, over) = (Arc::clone(&guest), Arc::clone(&is_over));
         let thread = std::thread::Builder::new().name("disk relay".to_owned()).spawn(move || {
             // One guest, which comes once: nobody else but root may enter the folder.
             if let Ok((guest, _)) = accepting.accept() {
                 *came.lock().unwrap_or_else(PoisonError::into_inner) = guest.try_clone().ok();
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
                 // A guest that is gone asks no more.
                 let _ = answer(&guest, |question| line_socket::ask(&control, question, Some(ANSWERS)));
             }
         })?;
-        Ok(Self { listener, guest, thread: Some(thread), path })
+        Ok(Self { listener, guest, is_over, thread: Some(thread), path })
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Wakes who waits for a guest, or for what it asks: a machine that cannot be ended holds nobody up.
+        // Wakes the thread, which then ends at once, or within a minute if the disk does not answer.
+        self.is_over.store(true, Ordering::SeqCst);
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         if let Some(guest) = &*self.guest.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = guest.shutdown(std::net::Shutdown::Both);

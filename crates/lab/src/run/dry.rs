@@ -103,6 +103,7 @@ fn on_volume(
     }
     say(file_system.mkfs(device).to_string());
     say(format!("mkdir -p {}", point.display()));
+    file_system.before_mount_lines(device, point).into_iter().for_each(&mut *say);
     say(file_system.mount_line(device, point));
     file_system.restrict_line(point).into_iter().for_each(&mut *say);
     for stage in spec.stages().skip(before) {

@@ -57,7 +57,9 @@ fn point(list: &mut List<'_>, result: &ClusterResult) {
         }
     }
     one(metric::BYTES_OVER_ASKED, "ratio", share(done, asked.max(1)), WORSE);
-    one(metric::FLUSHES, "count", result.per_operation(|host| host.device.flushes), WORSE);
+    if let Some(flushes) = result.flushes() {
+        one(metric::FLUSHES, "count", flushes, WORSE);
+    }
     one(metric::IN_FLIGHT, "count", result.in_flight(), None);
     one(metric::IDLE_SHARE, "share", share(result.idle_ns, elapsed), None);
     if result.hosts.len() > 1 {
@@ -70,7 +72,7 @@ fn point(list: &mut List<'_>, result: &ClusterResult) {
 #[cfg(test)]
 mod tests {
     use fsage_model::cluster::{HostLoad, Sent};
-    use fsage_model::disk::DiskUse;
+    use fsage_model::disk::{DiskCounter, DiskUse};
     use fsage_model::fio::{FioEngine, FioPattern};
     use fsage_model::record::StageRecord;
     use fsage_model::size::Bytes;
@@ -96,7 +98,9 @@ mod tests {
             sent: Sent { packets, bytes: packets * 90 },
             ..HostLoad::default()
         };
-        let disk = DiskUse { elapsed_ns, ..DiskUse::default() };
+        let flushes =
+            DiskCounter { name: "flushes".to_owned(), unit: "1".to_owned(), value: 100.0, state: false };
+        let disk = DiskUse { elapsed_ns, counters: vec![flushes], ..DiskUse::default() };
         ClusterResult {
             set,
             point,

@@ -1,7 +1,7 @@
 //! The `cluster` stage: all hosts of the target load one volume at the same time.
 //!
-//! The first host makes the files and every host opens them before anything is counted. A point is a fixed number of operations of
-//! each host, so that its time is that of the drive for the same work. What the drive does while nobody works (heartbeats go by the
+//! The first host makes the files, and before each point every host does a few operations that are not counted. A point is a fixed number
+//! of operations of all hosts together, so that its time is that of the drive for the same work. What the drive does while nobody works (heartbeats go by the
 //! wall's clock) is measured beforehand, so that its share of a point is known.
 
 use std::path::Path;
@@ -45,13 +45,13 @@ const ROUND_MS: u64 = 1000;
 /// Slowest operation that is waited for.
 const SLOWEST_OPERATION: Duration = Duration::from_millis(500);
 
-/// Share of the time of any in which all hosts work, at least.
+/// Share of the operations that hosts do while all of them work, at least.
 const TOGETHER: f64 = 0.8;
 
 /// Nanoseconds until the jobs of all hosts begin: fio takes a second or two to be ready where processors are emulated.
 const STARTS_NS: u64 = 4_000_000_000;
 
-/// Operations of each host on each of its files before a point, which are not counted: files are open then, and what a point before it left
+/// Operations of each host on each of its files before a point, which are not counted: inodes are in memory then, and what a point before it left
 /// (whose locks are where) is gone.
 const OPENING: u64 = 4;
 
@@ -76,16 +76,19 @@ impl Stage for ClusterStage {
 
     fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
         let folder = Location::on(point, &self.name).path.join("fsage-measure").display().to_string();
-        // How many there are is the target's.
-        let hosts = 2;
         let mut lines = vec![line(self.place(&folder, (0, 1), self.files).layout(true, seed))];
-        for (set, load) in ordered(self.points(hosts), seed) {
-            for host in 0..hosts {
-                let place = self.place(&folder, (host, hosts), load.files);
-                let words =
-                    place.counted(&load, self.operations / u64::from(hosts), seed_of(set, &load, host, seed));
-                let on = if host == 0 { "host 1" } else { "host 2, if there are two" };
-                lines.push(format!("# on {on}: {}", line(words)));
+        lines.push(format!(
+            "# before each: {OPENING} operations on each file, not counted; two hosts begin at the same moment (`exec_prerun`)"
+        ));
+        // How many there are is the target's.
+        for (hosts, with) in [(1, "with one host"), (2, "with two hosts")] {
+            for (set, load) in ordered(self.points(hosts), seed) {
+                for host in 0..hosts {
+                    let place = self.place(&folder, (host, hosts), load.files);
+                    let operations = self.operations / u64::from(hosts);
+                    let words = place.counted(&load, operations, seed_of(set, &load, host, seed));
+                    lines.push(format!("# {with}, on host {}: {}", host + 1, line(words)));
+                }
             }
         }
         lines
@@ -122,8 +125,7 @@ impl Steps for ClusterStage {
             let held = session.call(call::HoldMeasureFolder { directory: folder.clone() })?;
             folders.push(held.display().to_string());
         }
-        let ahead = clocks(context)?;
-        Run { stage: self, place, folders, ahead, hosts: context.hosts() }.all(context)
+        Run { stage: self, place, folders, hosts: context.hosts() }.all(context)
     }
 
     /// So many files of the one of so many hosts: all, or its own.
@@ -141,29 +143,21 @@ struct Run<'a> {
     place: &'a TrialVolume,
     /// Folder of the files, as each host has it.
     folders: Vec<String>,
-    /// By how much the clock of each host is ahead of the first one's, in nanoseconds.
-    ahead: Vec<i64>,
     hosts: u32,
 }
 
 /// When the jobs of a host began and ended, in nanoseconds of the first host's clock.
 type Span = (i64, i64);
 
-impl Run<'_> {
-    fn all(&self, context: &mut StageContext<'_>) -> Result<ClusterRecord, TrialError> {
-        self.lay_out(context)?;
-        let clocks_apart_ns = self.ahead.iter().map(|ahead| ahead.unsigned_abs()).max().unwrap_or(0);
-        let idle = self.idle(context)?;
-        let mut results = Vec::new();
-        for (set, point) in ordered(self.stage.points(self.hosts), context.planned.seed) {
-            context.interrupted()?;
-            results.push(self.point(set, point, idle, context)?);
-        }
-        let version = context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default();
-        let bytes = self.stage.file_bytes().saturating_mul(u64::from(self.stage.files));
-        Ok(ClusterRecord { name: self.stage.name.clone(), version, bytes, clocks_apart_ns, results })
-    }
+/// The clocks of the hosts as a point finds them.
+struct Clocks {
+    /// By how much each is ahead of the first one's, in nanoseconds.
+    ahead: Vec<i64>,
+    /// Nanoseconds until the jobs of all hosts begin.
+    lead_ns: u64,
+}
 
+impl Clocks {
     /// Has fio of a host begin its job at a moment of the first host's clock: it runs this when all else is ready.
     fn wait_until(&self, host: u32, begin_ns: u64) -> String {
         let ahead = usize::try_from(host).ok().and_then(|host| self.ahead.get(host)).copied().unwrap_or(0);
@@ -176,6 +170,29 @@ impl Run<'_> {
         let ahead = self.ahead.get(host).copied().unwrap_or(0);
         let end = figures.written_ms.saturating_mul(1_000_000).cast_signed().saturating_sub(ahead);
         (end.saturating_sub(figures.runtime_ns.cast_signed()), end)
+    }
+}
+
+impl Run<'_> {
+    fn all(&self, context: &mut StageContext<'_>) -> Result<ClusterRecord, TrialError> {
+        self.lay_out(context)?;
+        let idle = self.idle(context)?;
+        let (mut results, mut clocks_apart_ns) = (Vec::new(), 0);
+        for (set, point) in ordered(self.stage.points(self.hosts), context.planned.seed) {
+            context.interrupted()?;
+            let begun = Instant::now();
+            self.open_all(set, &point, context)?;
+            // What takes long to begin gets more time for it.
+            let ready_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let clocks =
+                Clocks { ahead: clocks(context)?, lead_ns: STARTS_NS.max(ready_ns.saturating_mul(2)) };
+            clocks_apart_ns =
+                clocks.ahead.iter().map(|ahead| ahead.unsigned_abs()).fold(clocks_apart_ns, u64::max);
+            results.push(self.point((set, point), idle, &clocks, context)?);
+        }
+        let version = context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default();
+        let bytes = self.stage.file_bytes().saturating_mul(u64::from(self.stage.files));
+        Ok(ClusterRecord { name: self.stage.name.clone(), version, bytes, clocks_apart_ns, results })
     }
 
     /// Operations of each host: all points are the same work, however many hosts share it.
@@ -239,15 +256,16 @@ impl Run<'_> {
 
     fn point(
         &self,
-        set: FileSet,
-        point: FioPoint,
+        (set, point): (FileSet, FioPoint),
         idle: f64,
+        clocks: &Clocks,
         context: &mut StageContext<'_>,
     ) -> Result<ClusterResult, TrialError> {
-        self.open_all(set, &point, context)?;
         self.settle(context)?;
         let (seed, operations) = (context.planned.seed, self.operations());
-        let begin_ns = context.session.call(call::ClockTime)?.saturating_add(STARTS_NS);
+        let sent_before = sent(context)?;
+        let (disk_before, begun) = (self.disk(context)?, Instant::now());
+        let begin_ns = context.session.call(call::ClockTime)?.saturating_add(clocks.lead_ns);
         let words = |host| {
             let words = self.place_of(host, point.files).counted(
                 &point,
@@ -255,12 +273,10 @@ impl Run<'_> {
                 seed_of(set, &point, host, seed),
             );
             // One host has nobody to wait for.
-            let waits = (self.hosts > 1).then(|| self.wait_until(host, begin_ns));
+            let waits = (self.hosts > 1).then(|| clocks.wait_until(host, begin_ns));
             words.into_iter().chain(waits).collect()
         };
         let name = format!("{set}-{point}");
-        let sent_before = sent(context)?;
-        let (disk_before, begun) = (self.disk(context)?, Instant::now());
         let ended = self.together(&name, (0..self.hosts).map(words).collect(), operations, context)?;
         // What the drive still has in its cache is part of the work.
         self.settle(context)?;
@@ -273,7 +289,7 @@ impl Run<'_> {
             let figures = figures(&name, &run)?;
             let file = format!("{}-{name}.json", self.stage.name);
             context.folder.keep_fio(&file, run.json.as_bytes())?;
-            times.push(self.span(index, &figures));
+            times.push(clocks.span(index, &figures));
             let before = sent_before.get(index).copied().unwrap_or_default();
             hosts.push(HostLoad {
                 file: format!("fio/{file}"),
@@ -290,9 +306,12 @@ impl Run<'_> {
         }
         let overlap = overlap(&times);
         let mut warnings = Vec::new();
-        if hosts.len() > 1 && overlap < TOGETHER {
-            let message =
-                format!("{name}: all hosts worked in {:.0} % of the time in which any did", overlap * 100.0);
+        let together = together(&times);
+        if hosts.len() > 1 && together < TOGETHER {
+            let message = format!(
+                "{name}: {:.0} % of the operations were done while all hosts worked",
+                together * 100.0
+            );
             let warning = Warning { kind: WarningKind::NotTogether, message };
             context.warn(warning.clone());
             warnings.push(warning);
@@ -316,7 +335,7 @@ impl Run<'_> {
         let controls: Vec<Control> = others.iter().map(Session::control).collect();
         let (own_control, is_stopped) = (context.session.control(), AtomicBool::new(false));
         let device = self.place.device();
-        let (mine, theirs) = std::thread::scope(|scope| {
+        let (mine, theirs, own_first) = std::thread::scope(|scope| {
             let (limits, is_stopped, own_control) = (&limits, &is_stopped, &own_control);
             let run = move |(session, argv): (&mut Session, Vec<String>)| {
                 let timeout_ms = u64::try_from(limits.limit.as_millis()).unwrap_or(u64::MAX);
@@ -339,15 +358,23 @@ impl Run<'_> {
             let running: Vec<_> =
                 others.iter_mut().zip(jobs).map(|job| scope.spawn(move || run(job))).collect();
             let at = (self.stage.name.as_str(), device);
-            let mine = ask::ask(at, own, limits.clone(), |incoming| self.progress(name, incoming), context);
-            if mine.is_err() && !is_stopped.swap(true, Ordering::SeqCst) {
+            let follow = |incoming: &Incoming| {
+                // A stop that came before the load was asked for did nothing.
+                if is_stopped.load(Ordering::SeqCst) {
+                    own_control.stop();
+                }
+                self.progress(name, incoming)
+            };
+            let mine = ask::ask(at, own, limits.clone(), follow, context);
+            let own_first = mine.is_err() && !is_stopped.swap(true, Ordering::SeqCst);
+            if own_first {
                 controls.iter().for_each(Control::stop);
             }
             let theirs: Vec<Result<FioRun, TargetError>> = running
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect();
-            (mine, theirs)
+            (mine, theirs, own_first)
         });
         context.others = others;
         for (number, error) in
@@ -358,10 +385,10 @@ impl Run<'_> {
         let theirs: Result<Vec<FioRun>, FioError> =
             theirs.into_iter().map(|run| run.map_err(FioError::from)).collect();
         match (mine, theirs) {
-            // Which of them stopped the other: an agent that is gone is no consequence.
-            (Err(own), Ok(_)) => Err(own),
-            (Err(own), Err(_)) if context.session.is_lost() => Err(own),
+            // What failed first: the other one was stopped for it.
+            (Err(own), _) if own_first => Err(own),
             (_, Err(other)) => Err(other.into()),
+            (Err(own), Ok(_)) => Err(own),
             (Ok(own), Ok(others)) => Ok([vec![own], others].concat()),
         }
     }
@@ -423,6 +450,16 @@ fn clocks(context: &mut StageContext<'_>) -> Result<Vec<i64>, TrialError> {
     Ok(ahead)
 }
 
+/// Share of each host's time in which all hosts worked, on the average: about that of their operations.
+fn together(times: &[Span]) -> f64 {
+    let begin = times.iter().map(|(begin, _)| *begin).max().unwrap_or(0);
+    let end = times.iter().map(|(_, end)| *end).min().unwrap_or(0);
+    let length = |from: i64, to: i64| u64::try_from(to.saturating_sub(from)).unwrap_or(0);
+    let shares = times.iter().map(|(from, to)| share(length(begin, end), length(*from, *to).max(1)));
+    let count = u64::try_from(times.len()).unwrap_or(u64::MAX).max(1);
+    shares.sum::<f64>() / as_f64(count)
+}
+
 /// Time in which all worked ÷ time in which any did.
 fn overlap(times: &[Span]) -> f64 {
     let (begins, ends) = (times.iter().map(|(begin, _)| *begin), times.iter().map(|(_, end)| *end));
@@ -461,17 +498,17 @@ mod tests {
     fn hosts_use_the_same_files_or_each_its_own() {
         let stage = stage();
         let lines = stage.describe(Path::new("/mnt"), 7);
-        // The layout, and two hosts at two sets, patterns and depths.
-        assert_eq!(lines.len(), 1 + 2 * 8);
+        // The layout and a word, and one host and two at two sets, patterns and depths.
+        assert_eq!(lines.len(), 2 + 3 * 8);
         let of = |host: &str, files: &str| -> Vec<&String> {
             lines.iter().filter(|line| line.starts_with(host) && line.contains(files)).collect()
         };
         let own: Vec<Vec<&String>> = vec![
-            of("# on host 1:", "-f8 ")
+            of("# with two hosts, on host 1:", "-f8 ")
                 .into_iter()
                 .filter(|line| line.contains("/fsage.0:") && line.contains("/fsage.2:"))
                 .collect(),
-            of("# on host 2,", "-f8 ")
+            of("# with two hosts, on host 2:", "-f8 ")
                 .into_iter()
                 .filter(|line| line.contains("/fsage.1:") && line.contains("/fsage.3:"))
                 .collect(),
@@ -479,12 +516,15 @@ mod tests {
         assert!(own.iter().all(|lines| lines.len() == 4), "{own:?}");
         assert!(own[1].iter().all(|line| !line.contains("fsage.2:") && line.contains("fsage.15 ")));
         assert!(
-            of("# on host 2,", "-f16 ")
+            of("# with two hosts, on host 2:", "-f16 ")
                 .iter()
                 .all(|line| line.contains("fsage.0:") && line.contains("fsage.15 "))
         );
         assert!(
-            lines.iter().skip(1).all(|line| line.contains("--number_ios=50") && !line.contains("runtime"))
+            lines
+                .iter()
+                .filter(|line| line.contains("with two hosts"))
+                .all(|line| line.contains("--number_ios=50") && !line.contains("runtime"))
         );
     }
 
@@ -507,6 +547,8 @@ mod tests {
         assert!((overlap(&[(0, 8), (2, 10)]) - 0.6).abs() < 1e-9);
         assert!((overlap(&[(0, 8)]) - 1.0).abs() < 1e-9);
         assert!(overlap(&[(0, 2), (5, 8)]) < 1e-9);
-        assert!(overlap(&[]) < 1e-9);
+        assert!(overlap(&[]) < 1e-9 && together(&[]) < 1e-9);
+        // The slower one does a third of its operations alone.
+        assert!((together(&[(0, 4), (0, 6)]) - (1.0 + 4.0 / 6.0) / 2.0).abs() < 1e-9);
     }
 }

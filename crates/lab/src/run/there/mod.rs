@@ -394,10 +394,10 @@ impl Host {
             }
             let said = match came(wire.receive(LOOK)?)? {
                 // No other guest ends before the trial has.
-                Came::Nothing if self.beside.as_ref().is_some_and(shared::Beside::has_ended) => {
-                    return Err(WireError::Ended.into());
-                }
-                Came::Nothing => continue,
+                Came::Nothing => match self.beside.as_ref().and_then(shared::Beside::lost) {
+                    Some(error) => return Err(Broken::Trial(error.into())),
+                    None => continue,
+                },
                 Came::Bytes(bytes) => {
                     match self.arrived(bytes, &mut arriving)? {
                         Some(Arriving::Record(bytes)) => record = bytes,
@@ -421,7 +421,7 @@ impl Host {
                 }
                 FromTarget::Over { outcome } => {
                     if let (Outcome::Failed(_), Some(beside)) = (&outcome, &self.beside) {
-                        folder.log(&format!("the other guests: {}", beside.said()));
+                        folder.add_log(&format!("the other guests: {}\n", beside.said()));
                     }
                     return self.over(&given, &record, outcome).map_err(Broken::Trial);
                 }

@@ -32,9 +32,22 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Whether a guest has ended by itself.
-    pub(super) fn has_ended(&self) -> bool {
-        self.machines.iter().any(Companion::has_ended)
+    /// Number of a guest that has ended by itself.
+    fn ended(&self) -> Option<usize> {
+        self.machines.iter().position(Companion::has_ended).map(|index| index + 2)
+    }
+
+    /// The error of a trial whose other guest has ended.
+    pub(super) fn lost(&self) -> Option<TargetError> {
+        let status = format!("guest {} ended", self.ended()?);
+        let (request, last) = ("trial".to_owned(), "nothing".to_owned());
+        Some(TargetError::Lost { request, status, last, stderr: self.said().trim().to_owned() })
+    }
+
+    /// What is known of why a guest does not answer that boots beside others.
+    fn why(&self) -> String {
+        let ended = self.ended().map(|number| format!("guest {number} ended\n")).unwrap_or_default();
+        format!("{ended}{}", self.said().trim())
     }
 
     /// What is known of why the other guests ended, should they have.
@@ -154,8 +167,8 @@ impl Others {
             let listens = sharing::agent_socket(first.folder(), number);
             let deadline = Instant::now() + LISTENS;
             while !listens.exists() {
-                if beside.has_ended() || Instant::now() > deadline || interrupt.by().is_some() {
-                    let (host, said) = (first.name.clone(), beside.said().trim().to_owned());
+                if beside.ended().is_some() || Instant::now() > deadline || interrupt.by().is_some() {
+                    let (host, said) = (first.name.clone(), beside.why());
                     return Err(TargetError::Unreachable { host, said }.into());
                 }
                 std::thread::sleep(Duration::from_millis(10));
@@ -163,13 +176,13 @@ impl Others {
         }
         let patience = Patience {
             longest: processor.boots_within().saturating_mul(hosts).max(Duration::from_secs(1)),
-            is_given_up: &|| interrupt.by().is_some() || beside.has_ended(),
+            is_given_up: &|| interrupt.by().is_some() || beside.ended().is_some(),
         };
         let (program, arguments) = (first.program.clone(), first.arguments.clone());
         let connection = Connection::guest(program, arguments, (first.name.clone(), first.machine), patience)
             .map_err(|error| match with_console(error, &first) {
                 TargetError::Unreachable { host, said } => {
-                    TargetError::Unreachable { host, said: format!("{said}{}", beside.said()) }
+                    TargetError::Unreachable { host, said: format!("{said}\n{}", beside.why()) }
                 }
                 other => other,
             })?;
