@@ -377,20 +377,8 @@ impl Run<'_> {
             (mine, theirs, own_first)
         });
         context.others = others;
-        for (number, error) in
-            (2..).zip(&theirs).filter_map(|(number, run)| Some((number, run.as_ref().err()?)))
-        {
-            context.folder.log(&format!("host {number}: {}", in_one_line(error)));
-        }
-        let theirs: Result<Vec<FioRun>, FioError> =
-            theirs.into_iter().map(|run| run.map_err(FioError::from)).collect();
-        match (mine, theirs) {
-            // What failed first: the other one was stopped for it.
-            (Err(own), _) if own_first => Err(own),
-            (_, Err(other)) => Err(other.into()),
-            (Err(own), Ok(_)) => Err(own),
-            (Ok(own), Ok(others)) => Ok([vec![own], others].concat()),
-        }
+        let own = if own_first { Own::First(mine) } else { Own::Last(mine) };
+        ended(own, theirs, context)
     }
 
     /// Writes back what every host has, and waits until its device is quiet.
@@ -420,6 +408,35 @@ impl Run<'_> {
             eta_s: None,
             note: note.to_owned(),
         })
+    }
+}
+
+/// What became of the first host's load.
+enum Own {
+    /// It failed before any other did.
+    First(Result<FioRun, TrialError>),
+    /// It did not.
+    Last(Result<FioRun, TrialError>),
+}
+
+/// What became of the loads of all hosts; an error is that of the one that failed first, for which others were stopped.
+fn ended(
+    own: Own,
+    theirs: Vec<Result<FioRun, TargetError>>,
+    context: &mut StageContext<'_>,
+) -> Result<Vec<FioRun>, TrialError> {
+    for (number, run) in (2..).zip(&theirs) {
+        if let Err(error) = run {
+            context.folder.log(&format!("host {number}: {}", in_one_line(error)));
+        }
+    }
+    let theirs = theirs.into_iter().map(|run| run.map_err(FioError::from)).collect::<Result<Vec<_>, _>>();
+    match own {
+        Own::First(own) => Ok([vec![own?], theirs?].concat()),
+        Own::Last(own) => {
+            let theirs = theirs?;
+            Ok([vec![own?], theirs].concat())
+        }
     }
 }
 
