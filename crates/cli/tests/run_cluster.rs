@@ -170,7 +170,7 @@ fn two_guests_load_one_volume_at_the_same_time() {
     assert!(names.contains(&"same.randwrite-4k-libaio-d1-j1-f4.host2_packets"), "{names:?}");
     rig.lab.nothing_left();
     // Every number is there for other programs.
-    let output = rig.lab.fsage(&["export", &rig.lab.store().display().to_string()]);
+    let output = rig.lab.fsage(&["export", "--format", "csv", &rig.lab.store().display().to_string()]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("same.randwrite-4k-libaio-d1-j1-f4.drive_ns"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
