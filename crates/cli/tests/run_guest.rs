@@ -58,14 +58,11 @@ impl Rig {
     }
 
     fn command(&self, set: &[&str]) -> Command {
-        let mut command = self.lab.command(set);
-        command.arg("--allow-commands").env("FSAGE_CACHE_DIR", self.cache);
-        command
+        self.lab.command_in_guests(self.cache, set)
     }
 
     fn run(&self, set: &[&str]) -> (Option<i32>, String) {
-        let Output { status, stderr, .. } = self.command(set).output().unwrap();
-        (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+        lab::ended(self.command(set))
     }
 
     /// The logical trees by file system; every trial is complete.

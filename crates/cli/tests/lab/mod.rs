@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "every test uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use fsage_lab::store::Store;
@@ -13,6 +13,12 @@ use crate::support::{Scratch, agent};
 
 pub struct Lab {
     pub scratch: Scratch,
+}
+
+/// Exit code and standard error.
+pub fn ended(mut command: Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 impl Lab {
@@ -40,8 +46,14 @@ impl Lab {
 
     /// Exit code and standard error.
     pub fn run(&self, set: &[&str]) -> (Option<i32>, String) {
-        let output = self.command(set).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        ended(self.command(set))
+    }
+
+    /// The same in guests whose kernel is in `cache`, by commands of the study's own.
+    pub fn command_in_guests(&self, cache: &Path, set: &[&str]) -> Command {
+        let mut command = self.command(set);
+        command.arg("--allow-commands").env("FSAGE_CACHE_DIR", cache);
+        command
     }
 
     /// Any command.
