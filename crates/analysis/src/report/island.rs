@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use super::age_cost;
 use super::answer::Chart;
+use super::bar::Bar;
+use super::cluster;
 use super::device;
 use super::difference::{Difference, Finding};
 use super::lockstep;
@@ -33,7 +35,8 @@ pub struct Island<'a> {
     device: Vec<device::Mark>,
     percentiles: &'a Percentiles,
     searches: &'a [ByWorkload],
-    wear: Vec<wear::Bar>,
+    wear: Vec<Bar>,
+    cluster: Vec<cluster::Mark>,
 }
 
 #[derive(Serialize)]
@@ -128,6 +131,7 @@ pub fn island<'a>(
         percentiles,
         searches,
         wear: wear::bars(view),
+        cluster: cluster::marks(view),
     }
 }
 

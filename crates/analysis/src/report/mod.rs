@@ -11,6 +11,8 @@
 mod age_cost;
 pub(crate) mod alone;
 pub mod answer;
+mod bar;
+mod cluster;
 mod compared;
 pub mod control;
 mod device;

@@ -4,7 +4,10 @@ use fsage_model::quantity::to_u64;
 
 use fsage_model::metric;
 use fsage_model::number;
+
 pub use fsage_model::number::{bytes, duration as nanoseconds, grouped, significant, whole_bytes};
+
+use crate::stats::{Estimate, Interval};
 
 /// A share as a percentage that no line break separates from its sign.
 #[must_use]
@@ -46,6 +49,15 @@ pub fn in_unit(value: f64, unit: &str) -> String {
 #[must_use]
 pub fn ratio(value: f64) -> String {
     format!("×{}", significant(value))
+}
+
+/// The interval of an estimate, its ends as `text` writes them, or why there is none.
+#[must_use]
+pub fn interval(found: &Estimate, text: impl Fn(f64) -> String) -> String {
+    match found.interval {
+        Some(Interval { low, high }) => format!("{} to {}", text(low), text(high)),
+        None => found.basis.describe().to_owned(),
+    }
 }
 
 /// `1 trial`, `2 trials`.

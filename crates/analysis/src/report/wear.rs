@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use fsage_model::metric;
-use serde::Serialize;
 
+use super::bar::{Bar, Measure};
 use super::factor;
 use super::view::View;
 use crate::stats::evidence::level;
@@ -51,18 +51,6 @@ pub fn all(view: &View) -> Vec<Used<'_>> {
     found
 }
 
-/// What the bars of a chart can show.
-pub struct Measure {
-    /// Its metric.
-    pub metric: &'static str,
-    /// In words.
-    pub words: &'static str,
-    /// Its unit on the axis; empty of numbers without one.
-    pub unit: &'static str,
-    /// How many of the metric's units that is.
-    scale: f64,
-}
-
 /// In the order of the choice.
 pub const MEASURES: [Measure; 5] = [
     Measure { metric: metric::WEAR_CYCLES, words: "cycles per year", unit: "", scale: 1.0 },
@@ -77,23 +65,6 @@ pub const MEASURES: [Measure; 5] = [
     Measure { metric: metric::OPERATION_NS, words: "mean time per operation", unit: "ms", scale: 1e6 },
 ];
 
-/// A bar: one measure of one cell.
-#[derive(Debug, Serialize)]
-pub struct Bar {
-    /// Index of the file system.
-    file_system: usize,
-    /// File system, stage and other factors in words.
-    label: String,
-    /// Which measure, by its metric.
-    pub measure: &'static str,
-    words: &'static str,
-    unit: &'static str,
-    value: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-    trials: usize,
-}
-
 /// All bars of a view.
 pub fn bars(view: &View) -> Vec<Bar> {
     let found = all(view);
@@ -105,19 +76,9 @@ pub fn bars(view: &View) -> Vec<Bar> {
         let parts = [one.file_system, stage, &one.context];
         let label = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
         let file_system = view.file_systems.iter().position(|name| name == one.file_system).unwrap_or(0);
-        for Measure { metric, words, unit, scale } in MEASURES {
-            let Some(estimate) = one.level(metric, view.confidence) else { continue };
-            bars.push(Bar {
-                file_system,
-                label: label.clone(),
-                measure: metric,
-                words,
-                unit,
-                value: estimate.value / scale,
-                low: estimate.interval.map(|interval| interval.low / scale),
-                high: estimate.interval.map(|interval| interval.high / scale),
-                trials: estimate.units,
-            });
+        for measure in MEASURES {
+            let estimate = one.level(measure.metric, view.confidence);
+            bars.extend(estimate.map(|found| Bar::new(file_system, label.clone(), &measure, &found)));
         }
     }
     bars

@@ -3,7 +3,7 @@
 //!
 //! The rows are our reading of each file system's own documentation (docs/power.md cites it). A row says what
 //! may be relied on *on a drive that keeps its word*. Rows of options come after the row of the file system
-//! and take away from it.
+//! and change it.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,12 +60,12 @@ impl Promises {
     }
 }
 
-/// What a row takes away.
+/// What an option changes.
 struct Row {
     file_system: &'static str,
     /// The mount option or `PARAMETER=VALUE` of mkfs that it is about.
     option: &'static str,
-    less: fn(Promises) -> Promises,
+    change: fn(Promises) -> Promises,
 }
 
 const fn no_barrier(promises: Promises) -> Promises {
@@ -80,19 +80,33 @@ const fn stale(promises: Promises) -> Promises {
     Promises { no_stale: false, ..promises }
 }
 
-/// Options that take something away.
+/// `fsync` of f2fs as that of ext4, xfs and btrfs.
+const fn strict(promises: Promises) -> Promises {
+    Promises { fsync_names: true, ..promises }
+}
+
+/// `fsync` without a flush; checkpoints have theirs.
+const fn no_flush(promises: Promises) -> Promises {
+    Promises { durable: false, no_stale: false, ..promises }
+}
+
+/// Options that change a row of a file system.
 const ROWS: &[Row] = &[
-    Row { file_system: "ext3", option: "data=writeback", less: stale },
-    Row { file_system: "ext4", option: "data=writeback", less: stale },
-    Row { file_system: "ext3", option: "barrier=0", less: no_barrier },
-    Row { file_system: "ext4", option: "barrier=0", less: no_barrier },
-    Row { file_system: "ext3", option: "nobarrier", less: no_barrier },
-    Row { file_system: "ext4", option: "nobarrier", less: no_barrier },
-    Row { file_system: "ext3", option: "journal=false", less: no_journal },
-    Row { file_system: "ext4", option: "journal=false", less: no_journal },
-    Row { file_system: "ext3", option: "features=^has_journal", less: no_journal },
-    Row { file_system: "ext4", option: "features=^has_journal", less: no_journal },
-    Row { file_system: "btrfs", option: "nobarrier", less: no_barrier },
+    Row { file_system: "ext3", option: "data=writeback", change: stale },
+    Row { file_system: "ext4", option: "data=writeback", change: stale },
+    Row { file_system: "ext3", option: "barrier=0", change: no_barrier },
+    Row { file_system: "ext4", option: "barrier=0", change: no_barrier },
+    Row { file_system: "ext3", option: "nobarrier", change: no_barrier },
+    Row { file_system: "ext4", option: "nobarrier", change: no_barrier },
+    Row { file_system: "ext3", option: "journal=false", change: no_journal },
+    Row { file_system: "ext4", option: "journal=false", change: no_journal },
+    Row { file_system: "ext3", option: "features=^has_journal", change: no_journal },
+    Row { file_system: "ext4", option: "features=^has_journal", change: no_journal },
+    Row { file_system: "btrfs", option: "nobarrier", change: no_barrier },
+    Row { file_system: "f2fs", option: "fsync_mode=strict", change: strict },
+    Row { file_system: "f2fs", option: "fsync_mode=nobarrier", change: no_flush },
+    Row { file_system: "f2fs", option: "nobarrier", change: no_barrier },
+    Row { file_system: "f2fs", option: "checkpoint=disable", change: no_barrier },
 ];
 
 /// Options with which tests of crash states on an honest drive broke promises that no documentation cancels (docs/power.md, *Results*, has the
@@ -118,12 +132,14 @@ pub fn promises(file_system: &str, options: &[String]) -> Option<Promises> {
     let base = match file_system {
         "ext3" | "ext4" | "xfs" | "btrfs" => Promises::JOURNAL,
         "ext2" => Promises { fsync_names: false, ..no_journal(Promises::JOURNAL) },
+        // `fsync_mode=posix`, the default (Documentation/filesystems/f2fs.rst).
+        "f2fs" => Promises::POSIX,
         _ => return None,
     };
     let rows = ROWS.iter().filter(|row| row.file_system == file_system);
     let options: Vec<&str> = options.iter().map(|option| plain(option)).collect();
     let rows = rows.filter(|row| options.contains(&row.option));
-    Some(rows.fold(base, |promises, row| (row.less)(promises)))
+    Some(rows.fold(base, |promises, row| (row.change)(promises)))
 }
 
 /// The one spelling of an option that has several: the kernel reads the number of `barrier` in any base, so that only `1` is
@@ -205,7 +221,20 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_of_a_file_system_with_promises_and_takes_something_away() {
+    fn f2fs_promises_what_its_mode_of_fsync_says() {
+        let posix = of("f2fs", &[]);
+        assert_eq!(posix, Promises::POSIX);
+        assert_eq!(of("f2fs", &["fsync_mode=posix"]), posix);
+        let strict = of("f2fs", &["fsync_mode=strict"]);
+        assert!(strict.fsync_names && strict.durable && strict.no_stale);
+        let no_flush = of("f2fs", &["fsync_mode=nobarrier"]);
+        assert!(!no_flush.exclude(DamageKind::Content) && no_flush.exclude(DamageKind::Mount));
+        assert!(!of("f2fs", &["nobarrier"]).exclude(DamageKind::Mount));
+        assert!(!of("f2fs", &["checkpoint=disable"]).exclude(DamageKind::Content));
+    }
+
+    #[test]
+    fn every_row_is_of_a_file_system_with_promises_and_changes_something() {
         for row in ROWS {
             let base = promises(row.file_system, &[]).unwrap();
             let with = promises(row.file_system, &[row.option.to_owned()]).unwrap();

@@ -13,7 +13,7 @@ pub enum TargetSpec {
     /// This host.
     #[default]
     Local,
-    /// Another host, over SSH: fsage copies itself there, works as root, and leaves nothing behind
+    /// Another host, over SSH: fsage copies itself there, works as root, and leaves only an empty folder behind
     /// (docs/targets.md).
     Ssh(Box<SshSpec>),
     /// A QEMU guest with a kernel of your choice (docs/targets.md).

@@ -44,6 +44,33 @@ fsage.layout = (more) => {
 // Nothing on the page contacts a server: plotly.js 4 has a button for it, on unless told otherwise.
 fsage.config = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
+// A bar with its interval for each of what was found: one measure of several cells (bar.rs).
+fsage.bars = (found) => {
+  const { words, unit } = found[0] ?? { words: "", unit: "" };
+  const interval = (d) => (d.low === null ? "" : `, interval ${fsage.significant(d.low)} to ${fsage.significant(d.high)}`);
+  const traces = fsage.data.file_systems.map((system, index) => {
+    const part = found.filter((d) => d.file_system === index);
+    const colour = fsage.dark() ? system.ink.dark : system.ink.light;
+    return {
+      type: "bar", orientation: "h", name: system.name, showlegend: part.length > 0, marker: { color: fsage.fade(colour, 0.6) },
+      y: part.map((d) => found.indexOf(d)), x: part.map((d) => d.value),
+      error_x: { type: "data", symmetric: false, array: part.map((d) => (d.high ?? d.value) - d.value), arrayminus: part.map((d) => d.value - (d.low ?? d.value)), color: fsage.look().text, thickness: 1.5, width: 5 },
+      customdata: part.map((d) => [d.label, fsage.significant(d.value), interval(d), d.trials]),
+      hovertemplate: fsage.markup`%{customdata[0]}: %{customdata[1]} ${unit}%{customdata[2]}, %{customdata[3]} trial(s)<extra></extra>`,
+    };
+  });
+  const layout = fsage.layout({
+    height: Math.max(220, 34 * found.length + 150), margin: { l: 20, r: 16, t: 60, b: 56 }, bargap: 0.35, barmode: "overlay",
+    xaxis: fsage.axis({ title: { text: unit ? `${words} (${unit})` : words, standoff: 8 }, rangemode: "tozero" }),
+    yaxis: fsage.axis({ tickvals: found.map((_, i) => i), ticktext: found.map((d) => d.label), range: [found.length - 0.5, -0.5], zeroline: false, ...(fsage.narrow() ? { tickfont: { size: 10 } } : {}) }),
+  });
+  return { traces, layout };
+};
+
+// What a table of them has.
+fsage.bars.columns = ["file_system", "cell", "measure", "unit", "value", "low", "high", "trials"];
+fsage.bars.row = (d) => [fsage.data.file_systems[d.file_system].name, d.label, d.words, d.unit, d.value, d.low, d.high, d.trials];
+
 // How many of n panels stand side by side.
 fsage.columns = (n) => fsage.narrow() ? 1 : Math.min(n, n === 4 ? 2 : 3);
 

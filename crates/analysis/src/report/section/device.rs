@@ -7,7 +7,7 @@ use crate::report::device::{Measured, all};
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::percentile::Percentiles;
 use crate::report::table::{Cell, Column, Row, table};
-use crate::report::text::{in_unit, percent, significant, whole_bytes};
+use crate::report::text::{in_unit, interval, percent, significant, whole_bytes};
 use crate::stats::Estimate;
 
 pub(super) const SECTION: Section = Section {
@@ -133,7 +133,7 @@ fn row(content: &Content<'_>, one: &Measured, has_clock: bool) -> Row {
     let trials = if one.context.is_empty() { repeats } else { format!("{}, {repeats}", one.context) };
     let time = |value: Option<f64>| Cell::maybe(value, |ns| in_unit(ns, "ns"));
     let by_clock = has_clock.then(|| {
-        let text = |share: &Estimate| format!("{} ({})", percent(share.value), interval(share));
+        let text = |share: &Estimate| format!("{} ({})", percent(share.value), interval(share, percent));
         match &one.drive_share {
             Some(share) => Cell::number(text(share), share.value),
             None => Cell::none(),
@@ -146,7 +146,7 @@ fn row(content: &Content<'_>, one: &Measured, has_clock: bool) -> Row {
             Cell::text(trials).class("label"),
             Cell::number(significant(one.iops.value), one.iops.value),
             Cell::maybe(one.share.as_ref().map(|share| share.value), percent),
-            Cell::text(one.share.as_ref().map_or_else(String::new, interval)),
+            Cell::text(one.share.as_ref().map_or_else(String::new, |share| interval(share, percent))),
             Cell::maybe(one.in_flight, significant),
             time(one.mean_ns),
             time(one.p50_ns),
@@ -162,13 +162,5 @@ fn row(content: &Content<'_>, one: &Measured, has_clock: bool) -> Row {
         .collect(),
         group: one.point.load(),
         class: "",
-    }
-}
-
-/// The interval of a share, or why there is none.
-fn interval(share: &Estimate) -> String {
-    match share.interval {
-        Some(found) => format!("{} to {}", percent(found.low), percent(found.high)),
-        None => share.basis.describe().to_owned(),
     }
 }

@@ -9,9 +9,9 @@ use super::{Content, Section};
 use crate::report::factor;
 use crate::report::point::Job;
 use crate::report::table::{Cell, Column, Row, table};
-use crate::report::text::{counted, in_unit, significant};
+use crate::report::text::{counted, in_unit, interval, significant};
+use crate::stats::Evidence;
 use crate::stats::evidence::level;
-use crate::stats::{Estimate, Evidence, Interval};
 
 pub(super) const SECTION: Section = Section { id: "device-jobs", title: "fio job files", script: "", render };
 
@@ -87,7 +87,7 @@ fn row(one: &Ran<'_>, confidence: f64) -> Row {
             Cell::text(one.file_system.to_owned()),
             Cell::text(trials).class("label"),
             Cell::maybe(iops.as_ref().map(|found| found.value), significant),
-            Cell::text(iops.as_ref().map_or_else(String::new, interval)),
+            Cell::text(iops.as_ref().map_or_else(String::new, |found| interval(found, significant))),
             Cell::maybe(value(metric::BANDWIDTH), |rate| in_unit(rate, "bytes/s")),
             time(metric::MEAN_NS),
             time(&format!("read_{}", metric::P99_NS)),
@@ -95,13 +95,5 @@ fn row(one: &Ran<'_>, confidence: f64) -> Row {
         ],
         group: one.job.name.clone(),
         class: "",
-    }
-}
-
-/// The interval of an estimate, or why there is none.
-fn interval(found: &Estimate) -> String {
-    match found.interval {
-        Some(Interval { low, high }) => format!("{} to {}", significant(low), significant(high)),
-        None => found.basis.describe().to_owned(),
     }
 }

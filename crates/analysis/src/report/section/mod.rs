@@ -2,6 +2,7 @@
 
 mod age_cost;
 mod claim;
+mod cluster;
 mod control;
 mod cost;
 mod device;
@@ -76,6 +77,7 @@ pub const ALL: &[Section] = &[
     remedy::SECTION,
     device::SECTION,
     device_job::SECTION,
+    cluster::SECTION,
     lockstep::SECTION,
     wear::SECTION,
     device_wear::SECTION,

@@ -4,11 +4,12 @@ use fsage_model::metric;
 use maud::{Markup, html};
 
 use super::{Content, Section};
+use crate::report::bar::choices;
 use crate::report::figure::{Figure, figure, select};
 use crate::report::table::{Cell, Column, Row, table};
-use crate::report::text::{bytes, counted, in_unit, percent, significant};
+use crate::report::text::{bytes, counted, in_unit, interval, percent, significant};
 use crate::report::wear::{MEASURES, Used, all, bars};
-use crate::stats::{Estimate, Interval};
+use crate::stats::Estimate;
 
 pub(super) const SECTION: Section =
     Section { id: "wear", title: "Wear and lifetime", script: include_str!("../assets/wear.js"), render };
@@ -21,11 +22,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let rows: Vec<Row> = found.iter().map(|one| row(content, one)).collect();
     let confidence = percent(content.view.confidence);
     let shown = bars(content.view);
-    let measures: Vec<(String, String)> = MEASURES
-        .iter()
-        .filter(|measure| shown.iter().any(|bar| bar.measure == measure.metric))
-        .map(|measure| (measure.metric.to_owned(), measure.words.to_owned()))
-        .collect();
+    let measures = choices(&MEASURES, &shown);
     Some(html! {
         (figure(&Figure {
             id: "wear-chart",
@@ -71,8 +68,8 @@ fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
     // Not every trial collects enough garbage to know them.
     let all = estimate(metric::WRITTEN_PER_DAY).map_or(0, |found| found.units);
     let known = |found: &Estimate| match found.units {
-        some if some < all => format!("{} ({})", interval(found), counted(some, "trial")),
-        _ => interval(found),
+        some if some < all => format!("{} ({})", interval(found, significant), counted(some, "trial")),
+        _ => interval(found, significant),
     };
     let spread = value(metric::ERASES_MAX).zip(value(metric::ERASES_MEAN).filter(|mean| *mean > 0.0));
     Row {
@@ -92,13 +89,5 @@ fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
         ],
         group: one.file_system.to_owned(),
         class: "",
-    }
-}
-
-/// The interval of an estimate, or why there is none.
-fn interval(found: &Estimate) -> String {
-    match found.interval {
-        Some(Interval { low, high }) => format!("{} to {}", significant(low), significant(high)),
-        None => found.basis.describe().to_owned(),
     }
 }

@@ -163,3 +163,40 @@ pub struct Failed {
     /// Other trials would fail there as well.
     pub ends_run: bool,
 }
+
+impl Failed {
+    /// The same of a guest, whose own files are in its memory: what has no room there is no disk of this host.
+    pub(super) fn in_guest(mut self) -> Self {
+        if self.text.contains(NO_ROOM) {
+            self.text.push_str(MORE_MEMORY);
+        }
+        self
+    }
+}
+
+/// What the C library says of `ENOSPC`.
+const NO_ROOM: &str = "No space left on device";
+
+/// What to do about it in a guest.
+const MORE_MEMORY: &str = " (in the guest, whose own files are in its memory: unless the study means to fill its volume, give it more \
+                           `target.memory`)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_without_room_is_said_to_need_memory() {
+        let failed = |text: &str| Failed {
+            text: text.to_owned(),
+            exit_code: 1,
+            refusal: None,
+            says_nothing: false,
+            no_space: false,
+            ends_run: false,
+        };
+        let said = failed("cannot write /tmp/x: No space left on device (os error 28)").in_guest().text;
+        assert!(said.contains("`target.memory`"), "{said}");
+        assert_eq!(failed("mkfs failed").in_guest().text, "mkfs failed");
+    }
+}

@@ -482,7 +482,10 @@ impl Host {
             Outcome::Complete => None,
             Outcome::Interrupted => Some(TrialError::Interrupted),
             Outcome::Kernel { said } => Some(TrialError::Kernel { said }),
-            Outcome::Failed(failed) => Some(TrialError::There(failed.checked())),
+            Outcome::Failed(failed) => {
+                let failed = failed.checked();
+                Some(TrialError::There(if self.guest.is_some() { failed.in_guest() } else { failed }))
+            }
         };
         Ok((record, error))
     }
