@@ -315,6 +315,24 @@ fn points_of_fio_have_their_saturation_and_their_law() {
 }
 
 #[test]
+fn hosts_that_share_a_volume_have_the_cost_of_the_same_files() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::cluster::trials());
+    let page = own(&page(folder.path()));
+    let row = |words: &[&str]| cells(&page, "cluster-table", words);
+    let same = row(&[">ocfs2-full<", ">same files<"]);
+    assert_eq!(same[..4], ["randwrite-4k-libaio-d1-j1-f16", "ocfs2-full", "same files", "3 trials"]);
+    assert!(same[4].starts_with("48.") && same[5].contains(" to "), "{same:?}");
+    assert_eq!((same[6].as_str(), same[8].as_str(), same[13].as_str()), ("2.00", "4.50", "90 %"), "{same:?}");
+    let disjoint = row(&[">ocfs2-full<", ">disjoint files<"]);
+    assert_eq!((disjoint[0].as_str(), disjoint[6].as_str()), ("randwrite-4k-libaio-d1-j1-f8", "–"));
+    assert_eq!(row(&[">ocfs2<", ">same files<"])[6], "1.00");
+    assert!(
+        page.contains("\"load\":\"randwrite-4k-libaio-d1-j1\"") && page.contains("data-chart=\"cluster\"")
+    );
+}
+
+#[test]
 fn one_repeat_has_a_law_without_intervals_and_old_records_no_percentiles() {
     let folder = tempfile::tempdir().unwrap();
     let mut trials = sample::points::trials(1);

@@ -119,6 +119,28 @@ fn charts_of_fio_are_drawn() {
 }
 
 #[test]
+fn bars_of_hosts_that_share_a_volume_are_drawn() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), &sample::cluster::trials());
+    let output = open(&browser, folder.path(), &page, &["--window-size=1400,6000", "--dump-dom"]);
+    assert_eq!(console(&output), Vec::<String>::new());
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let begin = dom.find("<figure class=\"chart\" id=\"cluster-chart\"").unwrap();
+    let rest = &dom[begin..];
+    assert!(rest[..rest.find('>').unwrap()].contains("data-drawn=\"yes\""));
+    // A label for each bar.
+    for label in
+        ["ocfs2-full, same files", "ocfs2-full, disjoint files", "ocfs2, same files", "ocfs2, disjoint files"]
+    {
+        assert!(rest.contains(&format!(">{label}<")), "{label}");
+    }
+}
+
+#[test]
 fn markup_in_a_value_blanks_no_chart() {
     let Some(browser) = browser() else {
         skip::skip("no chromium in PATH");

@@ -1,4 +1,4 @@
-//! What hosts that share a volume cost its drive: on the same files, and on files of each host's own.
+//! What hosts that share a volume cost its drive: on the same files, and on disjoint ones.
 
 use std::collections::BTreeSet;
 
@@ -37,8 +37,13 @@ impl Shared<'_> {
         self.named(&format!("{}{}", self.prefix, metric::of_point(&self.point, number)), confidence)
     }
 
-    /// The drive's time on the same files ÷ on files of each host's own, of a point on the same files.
+    /// The drive's time on the same files ÷ on disjoint files, of a point on the same files.
     pub fn over_disjoint(&self, confidence: f64) -> Option<Estimate> {
+        self.named(self.ratio()?, confidence)
+    }
+
+    /// Name of that number.
+    fn ratio(&self) -> Option<&String> {
         let stage = self.prefix.strip_suffix('.')?.strip_suffix(FileSet::Same.name())?;
         let sides = metric::over(FileSet::Same.name(), FileSet::Disjoint.name(), "");
         let is_it = |name: &&String| {
@@ -48,19 +53,27 @@ impl Shared<'_> {
                     && FioPoint { files: self.point.files, ..point } == self.point
             })
         };
-        let name = self.trials.iter().flat_map(|trial| trial.metrics.keys()).find(is_it)?;
-        self.named(name, confidence)
+        self.trials.iter().flat_map(|trial| trial.metrics.keys()).find(is_it)
     }
 
     fn named(&self, name: &str, confidence: f64) -> Option<Estimate> {
         level(&self.trials, name, confidence)
     }
 
-    /// What makes the point doubtful in any trial.
+    /// What makes the point, or its ratio to the one on disjoint files, doubtful in any trial.
     pub fn warnings(&self) -> BTreeSet<WarningKind> {
         let own = metric::of_volume(self.set.name(), &self.point.to_string());
+        let ratio = self.ratio().map(String::as_str);
         let doubts = self.trials.iter().flat_map(|trial| &trial.doubts);
-        doubts.filter(|doubt| doubt.measure.as_ref() == Some(&own)).map(|doubt| doubt.kind.clone()).collect()
+        let is_of = |measure: &str| own == measure || ratio.is_some_and(|name| names(name, measure));
+        let found = doubts.filter(|doubt| doubt.measure.as_deref().is_some_and(is_of));
+        found.map(|doubt| doubt.kind.clone()).collect()
+    }
+
+    /// Name of the stage, unless that is the first.
+    pub fn stage(&self) -> &str {
+        let name = self.prefix.strip_suffix('.').and_then(|name| name.strip_suffix(self.set.name()));
+        name.map_or("", |name| name.trim_end_matches('.'))
     }
 
     /// What the hosts did, whatever the number of files that each of them used.
@@ -73,9 +86,15 @@ impl Shared<'_> {
     pub const fn files(&self) -> &'static str {
         match self.set {
             FileSet::Same => "same files",
-            FileSet::Disjoint => "files of each host",
+            FileSet::Disjoint => "disjoint files",
         }
     }
+}
+
+/// Whether a metric is a number of what a doubt names, whose stage is not in its name.
+fn names(metric: &str, measure: &str) -> bool {
+    let whole = metric.rsplit_once('.').map_or("", |(whole, _)| whole);
+    whole.strip_suffix(measure).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 /// Every point of the view: those of one load together.
@@ -143,7 +162,7 @@ pub struct Mark {
 pub fn marks(view: &View) -> Vec<Mark> {
     let mut marks = Vec::new();
     for one in all(view) {
-        let parts = [one.file_system, &one.context, one.files()];
+        let parts = [one.file_system, one.stage(), &one.context, one.files()];
         let label = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
         for measure in MEASURES {
             let Some(estimate) = one.level(measure.metric, view.confidence) else { continue };
@@ -154,10 +173,11 @@ pub fn marks(view: &View) -> Vec<Mark> {
     marks
 }
 
-/// Trials and other factors in words.
+/// Stage, other factors and trials in words.
 pub fn trials(one: &Shared<'_>) -> String {
     let repeats = counted(one.trials.len(), "trial");
-    if one.context.is_empty() { repeats } else { format!("{}, {repeats}", one.context) }
+    let parts = [one.stage(), &one.context, &repeats];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -178,6 +198,14 @@ mod tests {
         ] {
             assert!(parts(other).is_none(), "{other}");
         }
+    }
+
+    #[test]
+    fn a_doubt_is_of_the_ratio_that_it_names() {
+        let ratio = "same_over_disjoint.randread-4k-libaio-d1-j1-f8.drive_ns";
+        assert!(names(ratio, "same_over_disjoint.randread-4k-libaio-d1-j1-f8"));
+        assert!(names(&format!("second.{ratio}"), "same_over_disjoint.randread-4k-libaio-d1-j1-f8"));
+        assert!(!names(ratio, "disjoint.randread-4k-libaio-d1-j1-f8") && !names(ratio, "same"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test stops at the first fault")]
 
+pub mod cluster;
 pub mod points;
 
 use std::collections::BTreeMap;

@@ -25,7 +25,7 @@ const BUGS: [&str; 7] = [
 const FAILURES: [&str; 2] = ["I/O error, dev ", "Buffer I/O error on dev "];
 
 /// How the lines of file systems begin. Others may hold words of any user (names of processes, arguments of mounts).
-const FILE_SYSTEMS: [&str; 5] = ["EXT4-fs ", "EXT2-fs ", "EXT3-fs ", "XFS (", "BTRFS "];
+const FILE_SYSTEMS: [&str; 6] = ["EXT4-fs ", "EXT2-fs ", "EXT3-fs ", "XFS (", "BTRFS ", "F2FS-fs ("];
 
 /// `KERN_ERR`.
 const ERROR: u32 = 3;

@@ -32,9 +32,9 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         (figure(&Figure {
             id: "cluster-chart",
             kind: "cluster",
-            title: "What an operation costs on the same files, and on files of each host",
+            title: "Time of the drive per operation on the same files and on disjoint ones, and what else an operation costs",
             how_to_read: "a bar is the estimate over the trials, the line its interval. Bars of one file system differ in which files the hosts used, and in the \
-                          number of hosts. Where both are equally long, sharing files costs nothing.",
+                          number of hosts. Where both are equally long, sharing files takes no more of what is measured.",
             controls: html! {
                 (select("load", "load", &loads, 0))
                 (select("measure", "measure", &measures, 0))
@@ -44,7 +44,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         (table("cluster-table", &format!("Points, with {confidence} intervals"), &columns(), &rows))
         p.note {
             "The time of the drive is its model's, per operation of any host. It is no rate that hosts reach: requests of two hosts are never in the drive "
-            "together, a host that waits for a lock sends no requests, and processors are not in it. Packets are what the hosts send each other, per operation. "
+            "together, a host that waits for a lock sends no requests, and processors are not in it. Disjoint files are those that no other host uses. Packets are what the hosts send each other, per operation. "
             "Overlap is the share of the time in which all hosts worked."
         }
     })
@@ -58,7 +58,7 @@ fn columns() -> Vec<Column> {
         Column::text("trials"),
         Column::number("time of the drive per operation", "ns"),
         Column::text("interval"),
-        Column::number("same files ÷ files of each host", ""),
+        Column::number("same files ÷ disjoint files", ""),
         Column::text("interval"),
         Column::number("packets per operation", ""),
         Column::number("bytes of packets per operation", "bytes"),

@@ -15,6 +15,7 @@ use fsage_model::study::{FileSystemOptions, PowerCutsStage, StudySpec, VolumeSpe
 
 use super::{Stage, StageContext};
 use crate::crash::{Bench, CrashError, CrashRun, CrashWork, Watch};
+use crate::filesystem::FileSystem;
 use crate::run::error::TrialError;
 use crate::run::interrupt::Interrupt;
 use crate::run::observer::{RunEvent, RunObserver};
@@ -101,7 +102,7 @@ fn run_of(stage: &PowerCutsStage, context: &StageContext<'_>) -> Option<CrashRun
     let seed = stage.seed.unwrap_or(context.planned.seed);
     Some(CrashRun {
         file_system: context.file_system.clone(),
-        options: options(spec),
+        options: options(spec, &context.file_system),
         disk: disk.options(),
         work: CrashWork::of(
             CrashLoadSpec { load: stage.load, size: stage.size(), seed, threads: stage.threads },
@@ -120,9 +121,17 @@ fn run_of(stage: &PowerCutsStage, context: &StageContext<'_>) -> Option<CrashRun
     })
 }
 
-/// Mount options and mkfs parameters (`journal=false`) that the study gives: they decide what is promised.
-fn options(spec: &StudySpec) -> Vec<String> {
-    spec.file_system.options.get(&spec.file_system.kind).map(FileSystemOptions::listed).unwrap_or_default()
+/// Mount options and mkfs parameters (`journal=false`) that the study gives, those of a described file system among them: they decide what
+/// is promised.
+fn options(spec: &StudySpec, file_system: &FileSystem) -> Vec<String> {
+    let given = spec.file_system.options.get(&spec.file_system.kind);
+    let mut found = given.map(FileSystemOptions::listed).unwrap_or_default();
+    if spec.driver.contains_key(&spec.file_system.kind) {
+        let others = file_system.mount_options().iter().filter(|option| !found.contains(option));
+        let others: Vec<String> = others.cloned().collect();
+        found.extend(others);
+    }
+    found
 }
 
 /// Tells how far it is, and ends at a signal.

@@ -165,9 +165,9 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The same of a guest, whose own files are in its memory: what has no room there is no disk of this host.
+    /// The same of a guest, whose own files are in its memory.
     pub(super) fn in_guest(mut self) -> Self {
-        if self.text.contains(NO_ROOM) {
+        if !self.no_space && self.text.contains(NO_ROOM) {
             self.text.push_str(MORE_MEMORY);
         }
         self
@@ -178,8 +178,7 @@ impl Failed {
 const NO_ROOM: &str = "No space left on device";
 
 /// What to do about it in a guest.
-const MORE_MEMORY: &str = " (in the guest, whose own files are in its memory: unless the study means to fill its volume, give it more \
-                           `target.memory`)";
+const MORE_MEMORY: &str = " (in the guest: make the volume larger if it is full; the guest's own files are in its memory, which `target.memory` sets)";
 
 #[cfg(test)]
 mod tests {
