@@ -6,6 +6,8 @@
 //! where it would have prevented it. The file system itself is asked for where a finding is named
 //! ([`fsage_model::crash::KnownFinding::of`]).
 
+use std::collections::BTreeSet;
+
 use fsage_model::crash::{CrashOperation, LoadStep};
 
 use super::history::{Floors, History, Target};
@@ -196,6 +198,49 @@ pub fn renamed_file_has_both_names(
         }
     }
     links.most_at_once(names, &old) == names.len()
+}
+
+/// The one name that a file had from one tree to another, if it had only one.
+fn only_name(history: &History, file: Identity, from: usize, to: usize) -> Option<&str> {
+    let names: BTreeSet<&str> = (from..=to).flat_map(|tree| history.names_of(file, tree)).collect();
+    names.first().copied().filter(|_| names.len() == 1)
+}
+
+/// *A renamed file is gone*: `file` was renamed, or its name exchanged, away from a name that it had at the last whole sync; then a file
+/// that was made since, and had no other name, was synced by itself while it had that name. Since the rename, only such files
+/// were synced, and no directory: f2fs writes a checkpoint for everything else, with the new name in it.
+pub fn renamed_file_is_gone(history: &History, floors: &Floors, file: Identity) -> bool {
+    let all = floors.all();
+    let was_moved = |number: usize, step: &LoadStep, name: &str| {
+        let is_named = match &step.operation {
+            CrashOperation::Rename { from, .. } => from == name,
+            CrashOperation::Exchange { from, to } => from == name || to == name,
+            _ => false,
+        };
+        is_named && file_at(history, number, name) == Some(file)
+    };
+    // The name by which operation `number` syncs a new file.
+    let new_name = |number: usize, step: &LoadStep| {
+        let synced = synced_file(history, number, step)?;
+        let is_new = history.names_of(synced, all).is_empty();
+        only_name(history, synced, all, number).filter(|_| is_new)
+    };
+    let is_checkpoint = |number: usize, step: &LoadStep| match &step.operation {
+        CrashOperation::Sync | CrashOperation::FsyncDirectory { .. } | CrashOperation::LinkUnnamed { .. } => {
+            true
+        }
+        CrashOperation::Fsync { .. } | CrashOperation::Fdatasync { .. } => new_name(number, step).is_none(),
+        _ => false,
+    };
+    history.names_of(file, all).iter().any(|name| {
+        steps(history, all, floors.returned).any(|(moved, step)| {
+            was_moved(moved, step, name)
+                && !floors.is_covered(moved)
+                && steps(history, moved + 1, floors.last)
+                    .any(|(number, step)| new_name(number, step) == Some(name))
+                && !steps(history, moved, floors.returned).any(|(number, step)| is_checkpoint(number, step))
+        })
+    })
 }
 
 /// Whether `path` is `directory` or something in it.

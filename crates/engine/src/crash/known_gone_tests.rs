@@ -33,6 +33,31 @@ fn a_replaced_name_is_gone_by_the_finding_only_where_something_else_was_synced_a
     assert_eq!(of(promise, &["rename one/x one/d", "write o 4096", "fsync o"]), None);
 }
 
+#[test]
+fn a_renamed_file_is_gone_by_the_finding_only_where_a_new_file_was_synced_by_its_name() {
+    let known = Some(KnownFinding::F2fsRenamedFileIsGone);
+    // What was `b` is not there by its new name.
+    let of = |load: &[&str]| {
+        let history = history(&BASE, load);
+        let mut found = there(&history, load.len());
+        found.remove(if load[0].starts_with("rename") { "e" } else { "y" });
+        pattern(&history, &found, DamageKind::Name)
+    };
+    let new = ["create b", "write b 4096", "fsync b"];
+    assert_eq!(of(&[&["rename b e"][..], &new].concat()), known);
+    assert_eq!(of(&[&["rename b e"][..], &new, &["create z", "fsync z"]].concat()), known);
+    assert_eq!(of(&[&["exchange b y", "unlink b"][..], &new].concat()), known);
+    // The new file was not synced, or before the rename another one, or it has two names, or it was renamed itself.
+    assert_eq!(of(&["rename b e", "create b", "write b 4096"]), None);
+    assert_eq!(of(&["rename b e", "create z", "fsync z", "create b", "write b 4096"]), None);
+    assert_eq!(of(&["rename b e", "create b", "link b z", "fsync b"]), None);
+    assert_eq!(of(&["rename b e", "create z", "rename z b", "fsync b"]), None);
+    assert_eq!(of(&["rename b e", "rename o b", "write b 4096", "fsync b"]), None);
+    // A checkpoint has the new name: of a directory, or of a file that was there before.
+    assert_eq!(of(&[&["rename b e"][..], &new, &["fsyncdir one"]].concat()), None);
+    assert_eq!(of(&[&["rename b e"][..], &new, &["write o 4096", "fsync o"]].concat()), None);
+}
+
 /// What its own sync promised nothing of; this is as if the name had been promised by everything.
 #[test]
 fn a_name_that_a_sync_of_another_thread_promised_too_is_not_gone_by_the_finding() {

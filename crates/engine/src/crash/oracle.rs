@@ -416,7 +416,10 @@ impl<'a> Judge<'a> {
             let Some(names) = links.lasting() else { continue };
             if !names.iter().any(|name| self.is_said(name)) {
                 let what = format!("no name leads to the file that {} led to", names.join(" or "));
-                self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
+                let pattern = known::renamed_file_is_gone(history, floors, file)
+                    .then_some(KnownFinding::F2fsRenamedFileIsGone);
+                let path = names.first().copied().unwrap_or_default();
+                self.matched(path, Wrong { kind: DamageKind::Name, what, pattern });
             }
         }
         // One name can always be there, and this is asked of every state.

@@ -25,6 +25,8 @@ pub enum KnownFinding {
     BtrfsReplacedNameIsGone,
     /// btrfs: a directory was renamed, and a file in it was synced by its new path: the directory has its old name.
     BtrfsRenamedDirectoryHasOldName,
+    /// f2fs: a file was renamed, and another one got its old name and was synced: the first one is gone.
+    F2fsRenamedFileIsGone,
     /// xfs: blocks of a file were overwritten within a tick of the clock of its last change, and `syncfs` returned
     /// without a flush: the drive may still lose them.
     XfsSyncfsWithoutFlush,
@@ -32,11 +34,12 @@ pub enum KnownFinding {
 
 impl KnownFinding {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::BtrfsReplacedFileReturns,
         Self::BtrfsRenamedFileHasBothNames,
         Self::BtrfsReplacedNameIsGone,
         Self::BtrfsRenamedDirectoryHasOldName,
+        Self::F2fsRenamedFileIsGone,
         Self::XfsSyncfsWithoutFlush,
     ];
 
@@ -48,6 +51,7 @@ impl KnownFinding {
             Self::BtrfsRenamedFileHasBothNames => "btrfs-renamed-file-has-both-names",
             Self::BtrfsReplacedNameIsGone => "btrfs-replaced-name-is-gone",
             Self::BtrfsRenamedDirectoryHasOldName => "btrfs-renamed-directory-has-old-name",
+            Self::F2fsRenamedFileIsGone => "f2fs-renamed-file-is-gone",
             Self::XfsSyncfsWithoutFlush => "xfs-syncfs-without-flush",
         }
     }
@@ -64,6 +68,9 @@ impl KnownFinding {
             Self::BtrfsRenamedDirectoryHasOldName => {
                 "btrfs: a renamed directory has its old name after a file in it was synced"
             }
+            Self::F2fsRenamedFileIsGone => {
+                "f2fs: a renamed file is gone after another one got its name and was synced"
+            }
             Self::XfsSyncfsWithoutFlush => "xfs: syncfs leaves overwritten blocks in the cache of the drive",
         }
     }
@@ -76,6 +83,7 @@ impl KnownFinding {
             | Self::BtrfsRenamedFileHasBothNames
             | Self::BtrfsReplacedNameIsGone
             | Self::BtrfsRenamedDirectoryHasOldName => "btrfs",
+            Self::F2fsRenamedFileIsGone => "f2fs",
             Self::XfsSyncfsWithoutFlush => "xfs",
         }
     }
@@ -87,7 +95,8 @@ impl KnownFinding {
             Self::BtrfsReplacedFileReturns
             | Self::BtrfsRenamedFileHasBothNames
             | Self::BtrfsReplacedNameIsGone
-            | Self::BtrfsRenamedDirectoryHasOldName => DamageKind::Name,
+            | Self::BtrfsRenamedDirectoryHasOldName
+            | Self::F2fsRenamedFileIsGone => DamageKind::Name,
             Self::XfsSyncfsWithoutFlush => DamageKind::Content,
         }
     }
@@ -114,7 +123,7 @@ mod tests {
                 what: "is an older file".to_owned(),
                 pattern,
             };
-            for file_system in ["ext4", "xfs", "btrfs"] {
+            for file_system in ["ext4", "xfs", "btrfs", "f2fs"] {
                 let found = KnownFinding::of(file_system, &damage(finding.damages(), Some(finding)));
                 assert_eq!(found, (file_system == finding.file_system()).then_some(finding));
                 // What does not meet its conditions is another matter, whatever it looks like.

@@ -499,9 +499,10 @@ mod tests {
         assert!(options.contains(&"writeback".to_owned()) && options.len() == 7, "{options:?}");
         assert!(!options.iter().any(|name| spec.unfit("ext4").contains(name)));
         // Options of other file systems break nothing here, and of an unknown one nothing is known.
-        assert!(spec.unfit("xfs").is_empty() && spec.unfit("f2fs").is_empty());
+        assert!(spec.unfit("xfs").is_empty() && spec.unfit("nilfs2").is_empty());
         let holds = |kind: &str| Requirement::SurvivesPowerCut.holds(kind, &[]);
-        assert_eq!([holds("xfs"), holds("ext2"), holds("f2fs")], [Some(true), Some(false), None]);
+        assert_eq!([holds("xfs"), holds("f2fs"), holds("ext2")], [Some(true), Some(true), Some(false)]);
+        assert_eq!(holds("nilfs2"), None);
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn run_of(stage: &PowerCutsStage, context: &StageContext<'_>) -> Option<CrashRun
     let seed = stage.seed.unwrap_or(context.planned.seed);
     Some(CrashRun {
         file_system: context.file_system.clone(),
-        options: options(spec, &context.file_system),
+        options: options(spec, context.file_system),
         disk: disk.options(),
         work: CrashWork::of(
             CrashLoadSpec { load: stage.load, size: stage.size(), seed, threads: stage.threads },
