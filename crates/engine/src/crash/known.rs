@@ -207,8 +207,9 @@ fn only_name(history: &History, file: Identity, from: usize, to: usize) -> Optio
 }
 
 /// *A renamed file is gone*: `file` was renamed, or its name exchanged, away from a name that it had at the last whole sync; then a file
-/// that was made since, and had no other name, was synced by itself while it had that name. Since the rename, only such files
-/// were synced, and no directory: f2fs writes a checkpoint for everything else, with the new name in it.
+/// that was made since, and had no other name, was synced by itself while it had that name. Since the rename, only files were synced that
+/// had one name, always the same, in a directory that was there at the last whole sync: for everything else f2fs writes a checkpoint, with the
+/// new name in it (`need_do_checkpoint()` in fs/f2fs/file.c).
 pub fn renamed_file_is_gone(history: &History, floors: &Floors, file: Identity) -> bool {
     let all = floors.all();
     let was_moved = |number: usize, step: &LoadStep, name: &str| {
@@ -219,17 +220,25 @@ pub fn renamed_file_is_gone(history: &History, floors: &Floors, file: Identity) 
         };
         is_named && file_at(history, number, name) == Some(file)
     };
-    // The name by which operation `number` syncs a new file.
-    let new_name = |number: usize, step: &LoadStep| {
+    let was_there =
+        |path: &str| path.is_empty() || history.names(all).is_some_and(|names| names.contains_key(path));
+    // What operation `number` syncs by itself without a checkpoint: a file, by its only name.
+    let without_checkpoint = |number: usize, step: &LoadStep| {
         let synced = synced_file(history, number, step)?;
-        let is_new = history.names_of(synced, all).is_empty();
-        only_name(history, synced, all, number).filter(|_| is_new)
+        let name = only_name(history, synced, all, number).filter(|name| was_there(parent(name)))?;
+        Some((synced, name))
+    };
+    let new_name = |number: usize, step: &LoadStep| {
+        let (synced, name) = without_checkpoint(number, step)?;
+        history.names_of(synced, all).is_empty().then_some(name)
     };
     let is_checkpoint = |number: usize, step: &LoadStep| match &step.operation {
         CrashOperation::Sync | CrashOperation::FsyncDirectory { .. } | CrashOperation::LinkUnnamed { .. } => {
             true
         }
-        CrashOperation::Fsync { .. } | CrashOperation::Fdatasync { .. } => new_name(number, step).is_none(),
+        CrashOperation::Fsync { .. } | CrashOperation::Fdatasync { .. } => {
+            without_checkpoint(number, step).is_none()
+        }
         _ => false,
     };
     history.names_of(file, all).iter().any(|name| {

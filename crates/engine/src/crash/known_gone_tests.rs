@@ -48,15 +48,23 @@ fn a_renamed_file_is_gone_by_the_finding_only_where_a_new_file_was_synced_by_its
     assert_eq!(of(&[&["rename b e"][..], &new].concat()), known);
     assert_eq!(of(&[&["rename b e"][..], &new, &["create z", "fsync z"]].concat()), known);
     assert_eq!(of(&[&["exchange b y", "unlink b"][..], &new].concat()), known);
+    // A file that was there before is synced without a checkpoint, too.
+    assert_eq!(of(&[&["rename b e"][..], &new, &["write o 4096", "fsync o"]].concat()), known);
     // The new file was not synced, or before the rename another one, or it has two names, or it was renamed itself.
     assert_eq!(of(&["rename b e", "create b", "write b 4096"]), None);
     assert_eq!(of(&["rename b e", "create z", "fsync z", "create b", "write b 4096"]), None);
     assert_eq!(of(&["rename b e", "create b", "link b z", "fsync b"]), None);
     assert_eq!(of(&["rename b e", "create z", "rename z b", "fsync b"]), None);
     assert_eq!(of(&["rename b e", "rename o b", "write b 4096", "fsync b"]), None);
-    // A checkpoint has the new name: of a directory, or of a file that was there before.
-    assert_eq!(of(&[&["rename b e"][..], &new, &["fsyncdir one"]].concat()), None);
-    assert_eq!(of(&[&["rename b e"][..], &new, &["write o 4096", "fsync o"]].concat()), None);
+    // A checkpoint has the new name: of a directory, of a file with two names, of one that was renamed, or of one in a new directory.
+    for synced in [
+        &["fsyncdir one"][..],
+        &["link o z", "write o 4096", "fsync o"],
+        &["rename o z", "write z 4096", "fsync z"],
+        &["mkdir two", "create two/z", "fsync two/z"],
+    ] {
+        assert_eq!(of(&[&["rename b e"][..], &new, synced].concat()), None, "{synced:?}");
+    }
 }
 
 /// What its own sync promised nothing of; this is as if the name had been promised by everything.
