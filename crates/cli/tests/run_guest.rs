@@ -65,6 +65,14 @@ impl Rig {
         lab::ended(self.command(set))
     }
 
+    /// The logs of all trials.
+    fn logs(&self) -> String {
+        let log = |trial: &fsage_model::record::TrialRecord| {
+            std::fs::read_to_string(self.lab.store().join("trials").join(&trial.id).join("log.txt")).unwrap()
+        };
+        self.lab.trials().iter().map(log).collect()
+    }
+
     /// The logical trees by file system; every trial is complete.
     fn digests(&self) -> BTreeMap<String, String> {
         let digest = |trial: &fsage_model::record::TrialRecord| {
@@ -74,6 +82,12 @@ impl Rig {
         };
         Store::open(&self.lab.store()).unwrap().trials().iter().map(digest).collect()
     }
+}
+
+/// This moment, as records have it.
+fn now() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    fsage_lab::time::rfc3339(now.as_secs())
 }
 
 #[test]
@@ -91,7 +105,53 @@ fn a_file_system_that_this_kernel_lacks_leaves_the_same_tree_in_a_guest() {
     assert!(trials.iter().all(|trial| trial.check.contains("clean")));
     let trace = rig.lab.store().join("trials").join(&trials[0].id).join("trace.parquet");
     assert!(trace.metadata().unwrap().len() > 0);
+    // The first of them has how their guest was started.
+    let logs = rig.logs();
+    assert_eq!(logs.matches(", started from a saved state in ").count(), 1, "{logs}");
+    assert_eq!(logs.matches(", round trip of a message ").count(), 1, "{logs}");
     rig.lab.nothing_left();
+}
+
+/// Guests that start from one state are given the time and random numbers when they do; one that cannot start from it boots.
+#[test]
+fn guests_start_from_a_saved_state_and_boot_where_it_is_damaged() {
+    /// A number of the kernel's that no other boot has, in the error of the trial.
+    const RANDOM: &str = r#"driver.f2fs.mkfs=["sh", "-c", "read id </proc/sys/kernel/random/uuid; echo random: $id >&2; exit 1 # {device}"]"#;
+    // A state of its own.
+    const OWN: &str = r#"target={ kind = "guest", kernel = "6.1", memory = "1088MiB" }"#;
+    let Some(cache) = cache() else { return };
+    let states = || -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(cache.join("guests")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().ends_with("-1088-1")).collect()
+    };
+    states().iter().for_each(|state| std::fs::remove_dir_all(state).unwrap());
+    // The error of the trial, how its guest was started, and what was reported.
+    let run = || {
+        let other = Rig::new().unwrap();
+        let before = now();
+        let (code, stderr) = other.run(&[OWN, r#"matrix.file_system.kind=["f2fs"]"#, RANDOM]);
+        assert_eq!(code, Some(4), "{stderr}");
+        let trial = other.lab.trials().remove(0);
+        assert!(before <= trial.started && trial.started <= now(), "{} {before}", trial.started);
+        assert!(trial.error.contains("random: "), "{}", trial.error);
+        other.lab.nothing_left();
+        (trial.error, other.logs(), stderr)
+    };
+    let (first, second) = (run(), run());
+    for (_, logs, stderr) in [&first, &second] {
+        assert!(
+            logs.contains(", started from a saved state in ") && !stderr.contains("removed"),
+            "{logs}{stderr}"
+        );
+    }
+    assert_ne!(first.0, second.0);
+    let found = states();
+    assert_eq!(found.len(), 1, "{found:?}");
+    std::fs::write(found[0].join("machine"), "no such state").unwrap();
+    let (_, logs, stderr) = run();
+    assert!(stderr.contains("its saved state was removed"), "{stderr}");
+    assert!(logs.contains(", booted in "), "{logs}");
+    assert!(states().is_empty());
 }
 
 /// A repository whose commits "build" kernels of the distribution: btrfs of 6.12 writes half as often again as that of 6.1 for this load (both

@@ -17,7 +17,7 @@ use rustix::system::{RebootCommand, finit_module, reboot};
 use crate::guest::sharing::Member;
 use crate::guest::{BATCH, GuestError, MEMBER, MODULES_FOLDER, PORT};
 use crate::run::{RunError, RunEvent, RunObserver, batch, serve_after};
-use crate::target::guest;
+use crate::target::{guest, waking};
 
 /// File systems of the kernel's own: type and place.
 const MOUNTS: [(&str, &str); 8] = [
@@ -118,9 +118,13 @@ fn work() -> Result<(), GuestError> {
     let input =
         File::options().read(true).write(true).open(&port).map_err(|error| failed("open the port", error))?;
     // A port can be opened once.
-    let output = input.try_clone().map_err(|error| failed("use the port", error))?;
-    let input = BufReader::with_capacity(256 << 10, input);
-    serve_after(place, input, Box::new(BufWriter::new(output)), done).map_err(trials)
+    let mut output = input.try_clone().map(BufWriter::new).map_err(|error| failed("use the port", error))?;
+    let mut input = BufReader::with_capacity(256 << 10, input);
+    // Others are like no guest that is there again.
+    if done.is_none() && member.is_none() {
+        waking::wait(&mut input, &mut output).map_err(|error| failed("wait for the host", error))?;
+    }
+    serve_after(place, input, Box::new(output), done).map_err(trials)
 }
 
 /// Writes the steps of a trial to the kernel's console, which waits for each byte: it takes as many instructions each time.

@@ -98,6 +98,14 @@ pub enum GuestError {
         /// Why.
         source: std::io::Error,
     },
+    /// The state of a guest that has booted cannot be saved.
+    #[error("cannot save the state of the guest in {}, so that it boots each time", path.display())]
+    Save {
+        /// Folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A program of the host failed.
     #[error("cannot prepare a guest")]
     Tool(#[from] ToolError),
@@ -131,7 +139,7 @@ impl Explain for GuestError {
             | Self::NotDownloaded { .. }
             | Self::PackageName { .. }
             | Self::NotBuilt { .. } => EXIT_USAGE,
-            Self::Read { .. } | Self::Write { .. } => EXIT_FAILED,
+            Self::Read { .. } | Self::Write { .. } | Self::Save { .. } => EXIT_FAILED,
             Self::Tool(error) => error.exit_code(),
             Self::Own(error) => Explain::exit_code(error),
             Self::Boot { .. } => EXIT_INTERNAL,
@@ -180,6 +188,7 @@ impl Explain for GuestError {
             | Self::NotBuilt { .. }
             | Self::Read { .. }
             | Self::Write { .. }
+            | Self::Save { .. }
             | Self::Boot { .. } => None,
         }
     }

@@ -10,8 +10,10 @@ mod error;
 pub mod kernel;
 mod machine;
 mod module;
+mod monitor;
 mod packages;
 pub mod program;
+pub(crate) mod saved;
 pub(crate) mod sharing;
 
 use std::collections::BTreeSet;
@@ -34,6 +36,7 @@ use kernel::Kernel;
 use machine::Machine;
 use module::Modules;
 use program::Programs;
+use saved::Saved;
 
 /// How long unpacking one file may take.
 const UNPACKING: Duration = Duration::from_secs(300);
@@ -89,6 +92,8 @@ pub struct Guest {
     pub machine: &'static str,
     /// Tells what it is made of, the trial left out: 16 hexadecimal digits of a hash of its archive, its kernel and QEMU.
     pub build: String,
+    /// Its state after booting, for one that may start from it: emulated, and like any other that is made of the same.
+    pub(crate) saved: Option<Saved>,
 }
 
 impl Guest {
@@ -278,7 +283,10 @@ pub fn prepare(
     let mut arguments = arguments(spec, &kernel, machine, processor, folder.path());
     arguments.extend(part.sharing.iter().flat_map(|sharing| sharing::arguments(sharing, folder.path())));
     let (name, machine) = (format!("guest {}", kernel.release), machine.architecture.name());
-    Ok(Guest { folder, _lock: lock, program, arguments, name, machine, build })
+    // With KVM, booting takes little, and a state is of one processor only.
+    let is_plain = spec.time == GuestTime::Host && part.batch.is_none() && part.sharing.is_none();
+    let saved = (processor == Processor::Emulated && is_plain).then(|| Saved::of(&build, spec));
+    Ok(Guest { folder, _lock: lock, program, arguments, name, machine, build, saved })
 }
 
 /// Removes the folders of guests whose fsage was killed: nobody holds their locks.

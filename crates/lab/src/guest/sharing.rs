@@ -110,7 +110,7 @@ pub(crate) fn agent_socket(meeting: &Path, number: u32) -> PathBuf {
 }
 
 /// A path as a value in QEMU's options, where a comma ends it.
-fn escaped(path: &Path) -> String {
+pub(super) fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 

@@ -12,6 +12,7 @@ use fsage_model::cause::in_one_line;
 use fsage_model::study::SshSpec;
 
 use super::child::{Child, Output};
+use super::waking::{MARK, WAITS, wake};
 use super::wire::{Heard, Silence, Wire, WireError};
 use super::{TargetError, ssh};
 
@@ -80,7 +81,7 @@ impl Connection {
         Self::start(program, ssh::arguments(spec), spec.name(), Box::new(ssh::greet))
     }
 
-    /// fsage in a guest, by a program whose standard input and output are its serial port.
+    /// fsage in a guest, by a program whose standard input and output are its serial port. It boots, or, with `resume`, waits when that is done.
     ///
     /// # Errors
     /// The program does not start, or fsage there does not answer in time.
@@ -89,12 +90,60 @@ impl Connection {
         arguments: Vec<OsString>,
         (name, machine): (String, &'static str),
         patience: Patience<'_>,
+        resume: Option<&dyn Fn() -> std::io::Result<()>>,
     ) -> Result<Self, TargetError> {
-        let greet = move |_: &mut ChildStdin, stdout: ChildStdout| {
-            let (_, input) = line(BufReader::with_capacity(256 << 10, stdout), READY, patience)?;
+        let greet = move |stdin: &mut ChildStdin, stdout: ChildStdout| {
+            let input = BufReader::with_capacity(256 << 10, stdout);
+            let (mut said, mut input) = match resume {
+                Some(resume) => {
+                    resume().map_err(|error| Greeting::Refused(error.to_string()))?;
+                    (WAITS.to_owned(), input)
+                }
+                None => line(input, MARK, patience)?,
+            };
+            if said == WAITS {
+                wake(stdin).map_err(|error| Greeting::Refused(error.to_string()))?;
+                (said, input) = line(input, MARK, patience)?;
+            }
+            if READY.strip_prefix(MARK) != Some(&said) {
+                return Err(Greeting::Refused(format!("it says {said:?}")));
+            }
             Ok(Greeted { machine: machine.to_owned(), complete: true, input })
         };
         Self::start(program, arguments, name, Box::new(greet))
+    }
+
+    /// Boots a guest until it waits, does `save`, of which it returns the outcome, and ends it.
+    ///
+    /// # Errors
+    /// The program does not start, or fsage there does not wait in time.
+    pub fn booted(
+        path: PathBuf,
+        arguments: Vec<OsString>,
+        name: String,
+        patience: Patience<'_>,
+        save: &dyn Fn() -> std::io::Result<()>,
+    ) -> Result<std::io::Result<()>, TargetError> {
+        let program = path.clone();
+        let command = move || {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        };
+        // The end of its input would be its own.
+        let (mut child, _stdin, stdout) = Child::start(path, command)?;
+        let outcome = match line(BufReader::new(stdout), MARK, patience) {
+            Ok((said, _stdout)) if said == WAITS => Ok(save()),
+            Ok((said, _)) => Ok(Err(std::io::Error::other(format!("it says {said:?} and does not wait")))),
+            Err(Greeting::Program(error)) => Err(error),
+            Err(Greeting::Refused(what)) => {
+                child.kill();
+                let said = [what, child.said()].join("\n").trim().to_owned();
+                Err(TargetError::Unreachable { host: name, said })
+            }
+        };
+        child.kill();
+        outcome
     }
 
     fn start(

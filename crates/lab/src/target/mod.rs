@@ -17,6 +17,7 @@ pub mod program;
 mod script;
 mod session;
 mod ssh;
+pub mod waking;
 pub mod wire;
 
 use fsage_model::protocol::Event;

@@ -1,7 +1,8 @@
 //! Guests of a run: what they need, and how they are started.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use fsage_model::cause::in_one_line;
 use fsage_model::study::{GuestSpec, LayerSpec, StageSpec, VolumeSpec};
 
 use crate::guest::{self, Guest, GuestError, Needs, Part, Processor};
@@ -61,29 +62,39 @@ pub(super) struct Alone<'a> {
     pub(super) is_given_up: &'a dyn Fn() -> bool,
 }
 
+/// A guest that was started.
+pub(super) struct Started {
+    pub(super) connection: Connection,
+    pub(super) guest: Guest,
+    pub(super) processor: Processor,
+    /// What a trial's log has of how it was started.
+    pub(super) how: String,
+    /// What is to be reported of it.
+    pub(super) notes: Vec<String>,
+}
+
 /// A guest, by the first kind of processor that starts it.
 pub(super) fn booted(
     spec: &GuestSpec,
     needs: &Needs,
     choices: &[Processor],
     alone: Option<&Alone<'_>>,
-) -> Result<(Connection, (Guest, Processor)), HostError> {
+) -> Result<Started, HostError> {
     let mut failed: Vec<Processor> = Vec::new();
     let mut choices = choices.iter().copied().peekable();
     loop {
         let processor = choices.next().unwrap_or(Processor::Emulated);
         let batch = alone.map(|alone| &*alone.batch);
         let guest = guest::prepare(spec, needs, processor, Part { batch, sharing: None })?;
-        let (program, arguments) = (guest.program.clone(), guest.arguments.clone());
         let patience = match alone {
             Some(alone) => Patience { longest: BATCH, is_given_up: alone.is_given_up },
             None => Patience { longest: processor.boots_within(), is_given_up: &|| false },
         };
-        match Connection::guest(program, arguments, (guest.name.clone(), guest.machine), patience) {
-            Ok(connection) => {
+        match started(&guest, patience) {
+            Ok((connection, how, notes)) => {
                 // The same guest starts by another one: it was the processor's fault.
                 failed.into_iter().for_each(Processor::failed);
-                return Ok((connection, (guest, processor)));
+                return Ok(Started { connection, guest, processor, how, notes });
             }
             Err(TargetError::Unreachable { host, said }) if alone.is_some() => {
                 let (request, status) = ("trial".to_owned(), "it ended".to_owned());
@@ -94,6 +105,35 @@ pub(super) fn booted(
             Err(error) => return Err(with_console(error, &guest).into()),
         }
     }
+}
+
+/// Starts a guest from its saved state, which is saved now if there is none, or else boots it; how, and what is to be reported of that.
+fn started(guest: &Guest, patience: Patience<'_>) -> Result<(Connection, String, Vec<String>), TargetError> {
+    let mut notes = Vec::new();
+    if let Some(saved) = &guest.saved {
+        let made = if saved.is_there() { Ok(()) } else { saved.save(guest, patience)? };
+        let begun = Instant::now();
+        match made.map(|()| saved.start(guest, patience)) {
+            Ok(Ok(connection)) => {
+                let how = format!("started from a saved state in {}", seconds(begun.elapsed()));
+                return Ok((connection, how, notes));
+            }
+            Ok(Err(error)) => {
+                saved.remove();
+                notes.push(format!("its saved state was removed: {}", in_one_line(&error)));
+            }
+            Err(error) => notes.push(in_one_line(&error)),
+        }
+    }
+    let begun = Instant::now();
+    let identity = (guest.name.clone(), guest.machine);
+    let connection =
+        Connection::guest(guest.program.clone(), guest.arguments.clone(), identity, patience, None)?;
+    Ok((connection, format!("booted in {}", seconds(begun.elapsed())), notes))
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
 }
 
 /// Whether there can be such a guest, which is packed and not started.

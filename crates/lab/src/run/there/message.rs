@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::PlannedTrial;
 
 /// Version of these messages: both sides are the same program, but for a forgotten one.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// From the lab.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub(super) enum ToTarget {
     },
     /// What holds for all trials.
     Begin(Begin),
+    /// Answer with [`FromTarget::Pong`].
+    Ping,
     /// Do this trial.
     Trial(Box<TrialRequest>),
     /// Give up the trial that runs.
@@ -107,6 +109,8 @@ pub(super) enum FromTarget {
         /// Its clock: seconds since the epoch.
         now_s: u64,
     },
+    /// The answer to [`ToTarget::Ping`].
+    Pong,
     /// As [`super::RunEvent::Step`].
     Step { name: String, detail: String },
     /// As [`super::RunEvent::Progress`].

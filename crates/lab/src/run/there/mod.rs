@@ -3,6 +3,7 @@
 //! What comes from another host is not trusted: names of files are those that trials give, sizes are bounded where they are read
 //! into memory, and a record has to be that of the trial that was asked for.
 
+mod given;
 mod guest;
 mod message;
 mod serve;
@@ -13,15 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsage_engine::frame::{Frame, FrameKind};
-use fsage_engine::host::facts;
 use fsage_model::disk::DiskCpu;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_MISSING, EXIT_USAGE};
-use fsage_model::protocol::HostFacts;
-use fsage_model::record::{STORE_VERSION, TrialRecord, TrialStatus};
+use fsage_model::record::TrialRecord;
 use fsage_model::study::{StageSpec, TargetSpec, VolumeSpec};
 use fsage_sys::input::RECORD_LIMIT;
 
-use guest::{Alone, HostError, add_needs, booted, needs_of};
+use given::Given;
+use guest::{Alone, HostError, Started, add_needs, booted, needs_of};
 pub(super) use message::Begin;
 pub use message::Failed;
 use message::{Batch, FromTarget, Outcome, ToTarget, TrialRequest, VERSION};
@@ -74,6 +74,8 @@ struct Host {
     connection: Connection,
     /// The files of a guest, and what runs it.
     guest: Option<(Guest, Processor)>,
+    /// How it was started and what a message takes, for the log of its first trial.
+    how: String,
     /// What is to be reported of it once.
     notes: Vec<String>,
     /// What works beside it, where it shares its disk.
@@ -200,7 +202,8 @@ impl Others {
             Err(error) => return Some(Err(error.into())),
         };
         host.notes.drain(..).for_each(|text| observer.event(RunEvent::Note { text }));
-        folder.log(&format!("on {} ({})", host.connection.name(), host.connection.machine()));
+        let how = std::mem::take(&mut host.how);
+        folder.log(&format!("on {} ({}){how}", host.connection.name(), host.connection.machine()));
         Some(match host.trial((asked, given), folder, interrupt, observer) {
             // A kernel that reported a bug is not used any more, and a guest's is nobody else's.
             Ok((record, Some(TrialError::Kernel { said }))) if host.guest.is_some() => {
@@ -299,25 +302,63 @@ impl Host {
         begin: &Begin,
         alone: Option<&Alone<'_>>,
     ) -> Result<Self, HostError> {
-        let (connection, guest) = match target {
+        let mut host = match target {
             TargetSpec::Local => unreachable!("this host is none of the others"),
-            TargetSpec::Ssh(ssh) => (Connection::ssh(ssh)?, None),
+            TargetSpec::Ssh(ssh) => Self {
+                connection: Connection::ssh(ssh)?,
+                guest: None,
+                how: String::new(),
+                notes: Vec::new(),
+                beside: None,
+            },
             TargetSpec::Guest(spec) => {
-                let (connection, guest) = booted(spec, needs, choices, alone)?;
-                (connection, Some(guest))
+                let Started { connection, guest, processor, how, notes } =
+                    booted(spec, needs, choices, alone)?;
+                let (guest, how) = (Some((guest, processor)), format!(", {how}"));
+                Self { connection, guest, how, notes, beside: None }
             }
         };
-        let mut host = Self { connection, guest, notes: Vec::new(), beside: None };
         match Self::introduce(&host.connection, begin) {
             // Clocks in virtual time are set to a moment of their own.
-            Ok(_) if alone.is_some() => Ok(host),
-            Ok(notes) => {
-                host.notes = notes;
+            Ok(_) if alone.is_some() => {
+                host.how.clear();
+                return Ok(host);
+            }
+            Ok(notes) => host.notes.extend(notes),
+            Err(Introduction::Wire(error)) => return Err(host.lost("hello", &error).into()),
+            Err(Introduction::Target(error)) => return Err(error.into()),
+        }
+        match host.round_trip() {
+            Ok(time) => {
+                host.how.push_str(&format!(", round trip of a message {:.2} ms", time.as_secs_f64() * 1e3));
                 Ok(host)
             }
-            Err(Introduction::Wire(error)) => Err(host.lost("hello", &error).into()),
-            Err(Introduction::Target(error)) => Err(error.into()),
+            Err(error) => Err(host.lost("ping", &error).into()),
         }
+    }
+
+    /// The median time of a message to it and the answer.
+    fn round_trip(&mut self) -> Result<Duration, WireError> {
+        const TIMES: usize = 9;
+        let mut took = Vec::new();
+        while took.len() < TIMES {
+            let begun = Instant::now();
+            self.connection.wire().send(&ToTarget::Ping)?;
+            loop {
+                match came(self.connection.wire().receive(LOOK)?)? {
+                    Came::Said(FromTarget::Pong) => break,
+                    // It may have released what another run left.
+                    Came::Said(FromTarget::Note { text }) => {
+                        self.notes.push(format!("{}: {text}", self.connection.name()));
+                    }
+                    _ if begun.elapsed() > GREETS => return Err(WireError::Silent),
+                    _ => {}
+                }
+            }
+            took.push(begun.elapsed());
+        }
+        took.sort();
+        Ok(took[TIMES / 2])
     }
 
     /// Lets it end.
@@ -491,47 +532,6 @@ impl Host {
     }
 }
 
-/// What this side knows of a trial: the other one is not asked for it.
-struct Given {
-    study: String,
-    planned: PlannedTrial,
-    spec: serde_json::Value,
-    /// When it began here, where the clock there says nothing of it.
-    started: Option<String>,
-    /// This host's identity, for guests, which have none of their own.
-    host: Option<String>,
-}
-
-impl Given {
-    fn of(asked: &TrialRequest) -> Self {
-        let spec = serde_json::to_value(&asked.spec).unwrap_or_default();
-        let started = asked.spec.target.is_virtual().then(time::now_rfc3339);
-        let host = matches!(asked.spec.target, TargetSpec::Guest(_)).then(facts::own_identity);
-        Self { study: asked.study.clone(), planned: asked.planned.clone(), spec, started, host }
-    }
-
-    fn restored(&self, record: TrialRecord, complete: bool) -> TrialRecord {
-        let PlannedTrial { id, repeat, seed, factors, .. } = self.planned.clone();
-        TrialRecord {
-            version: STORE_VERSION,
-            program: identity::program(),
-            id,
-            study: self.study.clone(),
-            factors,
-            repeat,
-            seed,
-            spec: self.spec.clone(),
-            started: self.started.clone().unwrap_or(record.started),
-            host: HostFacts {
-                identity: self.host.clone().unwrap_or(record.host.identity.clone()),
-                ..record.host
-            },
-            status: if complete { TrialStatus::Complete } else { TrialStatus::Failed },
-            ..record
-        }
-    }
-}
-
 impl Failed {
     /// One whose exit code is that of a failure.
     fn checked(self) -> Self {
@@ -563,6 +563,7 @@ fn tell(said: FromTarget, observer: &mut dyn RunObserver) {
         FromTarget::Warning { warning } => observer.event(RunEvent::Warning { warning }),
         FromTarget::Note { text } => observer.event(RunEvent::Note { text }),
         FromTarget::Hello { .. }
+        | FromTarget::Pong
         | FromTarget::File { .. }
         | FromTarget::Places { .. }
         | FromTarget::Over { .. }

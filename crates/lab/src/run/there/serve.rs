@@ -193,7 +193,7 @@ impl Server<'_> {
                     begin = settings;
                     break;
                 }
-                ToTarget::Trial(_) | ToTarget::Interrupt | ToTarget::End => return Ok(()),
+                ToTarget::Ping | ToTarget::Trial(_) | ToTarget::Interrupt | ToTarget::End => return Ok(()),
             }
         }
         // With the agent, which releases it, that came just now.
@@ -221,6 +221,7 @@ impl Server<'_> {
                     };
                     self.send(done)?;
                 }
+                ToTarget::Ping => self.say(&FromTarget::Pong)?,
                 ToTarget::End => return Ok(()),
                 ToTarget::Program { .. } | ToTarget::Begin(_) | ToTarget::Interrupt => {}
             }

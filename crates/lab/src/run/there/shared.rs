@@ -179,15 +179,17 @@ impl Others {
             is_given_up: &|| interrupt.by().is_some() || beside.ended().is_some(),
         };
         let (program, arguments) = (first.program.clone(), first.arguments.clone());
-        let connection = Connection::guest(program, arguments, (first.name.clone(), first.machine), patience)
-            .map_err(|error| match with_console(error, &first) {
-                TargetError::Unreachable { host, said } => {
-                    TargetError::Unreachable { host, said: format!("{said}\n{}", beside.why()) }
-                }
-                other => other,
-            })?;
+        let connection =
+            Connection::guest(program, arguments, (first.name.clone(), first.machine), patience, None)
+                .map_err(|error| match with_console(error, &first) {
+                    TargetError::Unreachable { host, said } => {
+                        TargetError::Unreachable { host, said: format!("{said}\n{}", beside.why()) }
+                    }
+                    other => other,
+                })?;
         let guest = Some((first, processor));
-        let mut host = Host { connection, guest, notes: Vec::new(), beside: Some(beside) };
+        let (how, notes) = (String::new(), Vec::new());
+        let mut host = Host { connection, guest, how, notes, beside: Some(beside) };
         match Host::introduce(&host.connection, &self.begin) {
             Ok(notes) => {
                 host.notes = notes;
