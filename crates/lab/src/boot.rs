@@ -120,7 +120,7 @@ fn work() -> Result<(), GuestError> {
     // A port can be opened once.
     let mut output = input.try_clone().map(BufWriter::new).map_err(|error| failed("use the port", error))?;
     let mut input = BufReader::with_capacity(256 << 10, input);
-    // Others are like no guest that is there again.
+    // One that has its trial, or a place among others, never starts from a saved state.
     if done.is_none() && member.is_none() {
         waking::wait(&mut input, &mut output).map_err(|error| failed("wait for the host", error))?;
     }

@@ -99,7 +99,7 @@ pub enum GuestError {
         source: std::io::Error,
     },
     /// The state of a guest that has booted cannot be saved.
-    #[error("cannot save the state of the guest in {}, so that it boots each time", path.display())]
+    #[error("cannot save the state of the guest in {}", path.display())]
     Save {
         /// Folder.
         path: PathBuf,

@@ -282,10 +282,11 @@ pub fn prepare(
     std::fs::write(&path, archive).map_err(|source| GuestError::Write { path: path.clone(), source })?;
     let mut arguments = arguments(spec, &kernel, machine, processor, folder.path());
     arguments.extend(part.sharing.iter().flat_map(|sharing| sharing::arguments(sharing, folder.path())));
+    let booting = booting(machine);
     let (name, machine) = (format!("guest {}", kernel.release), machine.architecture.name());
     // With KVM, booting takes little, and a state is of one processor only.
     let is_plain = spec.time == GuestTime::Host && part.batch.is_none() && part.sharing.is_none();
-    let saved = (processor == Processor::Emulated && is_plain).then(|| Saved::of(&build, spec));
+    let saved = (processor == Processor::Emulated && is_plain).then(|| Saved::of(&build, &booting, spec));
     Ok(Guest { folder, _lock: lock, program, arguments, name, machine, build, saved })
 }
 
@@ -381,6 +382,14 @@ fn kilohertz() -> u64 {
     // Whole megahertz are enough.
     let whole = value.and_then(|value| value.split('.').next()?.parse::<u64>().ok());
     whole.filter(|megahertz| *megahertz > 0).map_or(USUAL, |megahertz| megahertz * 1000)
+}
+
+/// What a guest boots with that its archive does not have, for the name of its saved state. The rate of its clock is in it as far as it is the same
+/// each time that it is read.
+fn booting(machine: &Machine) -> String {
+    const STEP: u64 = 50_000;
+    let words = [KERNEL_LINE, INIT_LINE, machine.emulated_line];
+    format!("{words:?} {:?} {}", machine.board, kilohertz().saturating_add(STEP / 2) / STEP)
 }
 
 /// How fast the clock of a processor counts whose instructions take 2 ns each (`-icount shift=1`).

@@ -1,4 +1,4 @@
-//! Saved states of guests that have booted. A guest made of the same starts from one, which takes a tenth of a second where booting takes some seconds.
+//! Saved states of guests that have booted. A guest made of the same starts from one, which takes a fraction of a second where booting takes some seconds.
 //!
 //! The memory is a file, which each guest maps for itself alone (`share=off`): it reads what it needs and keeps what it writes. All else of the
 //! machine is in a stream of some 60 KB, as for a move between machines that have their memory in common (QEMU, `migration/ram.c`,
@@ -8,9 +8,11 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use fsage_model::study::GuestSpec;
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file::{check_owner, open_unnamed};
 use serde_json::json;
 
 use super::monitor::Monitor;
@@ -19,12 +21,21 @@ use super::sharing::escaped;
 use super::{Guest, GuestError};
 use crate::target::{Connection, Patience, TargetError};
 
-/// States that are kept: those that were used last. Each takes as much room as a guest that has booted uses memory, some 220 MB.
+/// States that are kept: those that were used last. Each takes as much room as a guest that has booted uses memory: 220 MB of 1 GiB.
 const KEPT: usize = 4;
+
+/// How long the state of a machine may take to be written.
+const WRITTEN: Duration = Duration::from_secs(10);
+
+/// How long a guest may take to answer that starts from a state.
+const STARTS: Duration = Duration::from_secs(30);
 
 /// Names of the files of a state.
 const MEMORY: &str = "memory";
 const MACHINE: &str = "machine";
+
+/// How the names of folders begin in which a state is removed: as those of what a fetch leaves, which are removed after a day.
+const REMOVED: &str = ".fetch-";
 
 /// Name of the monitor's socket in a guest's folder.
 const MONITOR: &str = "monitor";
@@ -43,49 +54,42 @@ fn states() -> PathBuf {
 }
 
 impl Saved {
-    /// The state of guests that are made of what `build` is the hash of, with as much memory and as many processors.
-    pub(super) fn of(build: &str, spec: &GuestSpec) -> Self {
+    /// The state of guests that are made of what `build` is the hash of, with as much memory and as many processors; `line` is what they boot with.
+    pub(super) fn of(build: &str, line: &str, spec: &GuestSpec) -> Self {
         let memory_mib = spec.memory.0.div_ceil(1 << 20);
-        let name = format!("{build}-{memory_mib}-{}", spec.cpus);
-        Self { folder: states().join(name), memory_mib }
+        let hash = blake3::hash(format!("{build} {line}").as_bytes()).to_hex();
+        Self { folder: states().join(format!("{}-{memory_mib}-{}", &hash[..16], spec.cpus)), memory_mib }
     }
 
-    /// Whether it was saved.
+    /// Whether it was saved, by root for root.
     pub(crate) fn is_there(&self) -> bool {
-        self.folder.join(MACHINE).is_file()
+        let length = |name: &str| Some(open_unnamed(&self.folder.join(name)).ok()?.metadata().ok()?.len());
+        length(MEMORY) == Some(self.memory_mib << 20) && length(MACHINE).is_some_and(|bytes| bytes > 0)
     }
 
-    /// Removes it; one that cannot be removed is not used by this run again.
+    /// Removes it: moved away first, so that no other process finds a part of it.
     pub(crate) fn remove(&self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+        remove(&self.folder);
     }
 
-    /// Boots a guest, saves it and ends it. `Ok(Err(…))`: it boots, but cannot be saved.
+    /// Boots a guest, saves it and ends it.
     ///
     /// # Errors
-    /// It does not boot.
-    pub(crate) fn save(
-        &self,
-        guest: &Guest,
-        patience: Patience<'_>,
-    ) -> Result<Result<(), GuestError>, TargetError> {
+    /// It does not boot in this way, or cannot be saved.
+    pub(crate) fn save(&self, guest: &Guest, patience: Patience<'_>) -> Result<(), GuestError> {
         let place = states();
-        let work = match workplace(&place) {
-            Ok(work) => work,
-            Err(error) => return Ok(Err(error)),
-        };
+        let failed = |source| GuestError::Save { path: self.folder.clone(), source };
+        let work = workplace(&place)?;
+        Folder::open(&place).and_then(|folder| check_owner(&folder)).map_err(failed)?;
         // QEMU would end in the middle of a guest's work.
-        if let Err(source) = has_room(&place, self.memory_mib << 20) {
-            return Ok(Err(GuestError::Save { path: place, source }));
-        }
+        has_room(&place, self.memory_mib << 20).and_then(|()| quoted(&self.folder)).map_err(failed)?;
         let monitor = guest.folder().join(MONITOR);
         let arguments = self.arguments(guest, &work.path().join(MEMORY), "on", false);
         let save = || write(&monitor, &work.path().join(MACHINE));
-        let saved =
-            Connection::booted(guest.program.clone(), arguments, guest.name.clone(), patience, &save)?;
+        let (program, name) = (guest.program.clone(), guest.name.clone());
+        let saved = Connection::saved_after_boot(program, arguments, name, patience, &save)?;
         let _ = std::fs::remove_file(&monitor);
-        let kept = saved.and_then(|()| self.keep(work));
-        Ok(kept.map_err(|source| GuestError::Save { path: self.folder.clone(), source }))
+        saved.and_then(|()| self.keep(work)).map_err(failed)
     }
 
     /// Starts a guest from it.
@@ -99,6 +103,7 @@ impl Saved {
         let _ = File::open(&machine).and_then(|file| file.set_modified(SystemTime::now()));
         let identity = (guest.name.clone(), guest.machine);
         let resume = || read(&monitor, &machine);
+        let patience = Patience { longest: patience.longest.min(STARTS), ..patience };
         Connection::guest(guest.program.clone(), arguments, identity, patience, Some(&resume))
     }
 
@@ -123,11 +128,11 @@ impl Saved {
         for name in [MEMORY, MACHINE] {
             File::open(work.path().join(name))?.sync_all()?;
         }
-        match std::fs::rename(work.path(), &self.folder) {
-            Ok(()) => drop(work.keep()),
-            // Another run was faster.
-            Err(_) if self.is_there() => {}
-            Err(error) => return Err(error),
+        // Unless another run was faster.
+        if !self.is_there() {
+            self.remove();
+            std::fs::rename(work.path(), &self.folder)?;
+            drop(work.keep());
         }
         remove_old(&states(), KEPT);
         Ok(())
@@ -144,10 +149,15 @@ fn remove_old(place: &Path, kept: usize) {
         .filter(|(_, path)| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b".")))
         .collect();
     found.sort();
-    for (_, path) in found.iter().rev().skip(kept) {
-        // What cannot be removed is tried again by the next.
-        let _ = std::fs::remove_dir_all(path);
-    }
+    found.iter().rev().skip(kept).for_each(|(_, path)| remove(path));
+}
+
+/// Removes the folder of a state. What cannot be removed is tried again by the next.
+fn remove(folder: &Path) {
+    let Some(place) = folder.parent() else { return };
+    let away = tempfile::Builder::new().prefix(REMOVED).tempdir_in(place);
+    // The rest is removed with the folder that it was moved to.
+    let _ = away.and_then(|away| std::fs::rename(folder, away.path().join("state")));
 }
 
 /// Refuses a folder whose file system has no room for so many bytes.
@@ -170,10 +180,18 @@ fn write(socket: &Path, to: &Path) -> io::Result<()> {
     let mut monitor = Monitor::meet(socket)?;
     monitor.ask("stop", &json!({}))?;
     without_memory(&mut monitor)?;
-    monitor.ask("migrate", &json!({ "uri": format!("exec:cat > {}", quoted(to)?) }))?;
+    // QEMU does not wait for the program that writes it, nor for its success.
+    let part = quoted(&to.with_extension("part"))?;
+    monitor.ask("migrate", &json!({ "uri": format!("exec:cat > {part} && mv {part} {}", quoted(to)?) }))?;
     let passing = ["none", "setup", "active", "device", "pre-switchover", "cancelling"];
     match &*monitor.settled("query-migrate", &passing)? {
-        "completed" => monitor.ask("quit", &json!({})).map(drop),
+        "completed" => {
+            let deadline = Instant::now() + WRITTEN;
+            while !to.exists() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            monitor.ask("quit", &json!({})).map(drop)
+        }
         status => Err(io::Error::other(format!("QEMU cannot save it: {status}"))),
     }
 }
@@ -235,9 +253,25 @@ mod tests {
     #[test]
     fn guests_of_other_sizes_have_other_states() {
         let spec = |json: &str| serde_json::from_str(json).unwrap();
-        let of = |json: &str| Saved::of("abc", &spec(json)).folder;
-        let one = of("{}");
-        assert!(one.ends_with("guests/abc-1024-1"), "{}", one.display());
-        assert!(one != of(r#"{"cpus":2}"#) && one != of(r#"{"memory":"2GiB"}"#));
+        let of = |line: &str, json: &str| Saved::of("abc", line, &spec(json)).folder;
+        let one = of("quiet", "{}");
+        assert!(one.to_string_lossy().ends_with("-1024-1"), "{}", one.display());
+        assert!(one != of("quiet", r#"{"cpus":2}"#) && one != of("quiet", r#"{"memory":"2GiB"}"#));
+        assert_ne!(one, of("loud", "{}"));
+    }
+
+    #[test]
+    fn a_part_of_a_state_is_none_and_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let saved = Saved { folder: place.path().join("state"), memory_mib: 1 };
+        std::fs::create_dir(&saved.folder).unwrap();
+        std::fs::write(saved.folder.join(MACHINE), "x").unwrap();
+        assert!(!saved.is_there());
+        let memory = File::create(saved.folder.join(MEMORY)).unwrap();
+        assert!(!saved.is_there());
+        memory.set_len(1 << 20).unwrap();
+        assert!(saved.is_there());
+        saved.remove();
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     }
 }

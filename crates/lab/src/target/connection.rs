@@ -117,7 +117,7 @@ impl Connection {
     ///
     /// # Errors
     /// The program does not start, or fsage there does not wait in time.
-    pub fn booted(
+    pub fn saved_after_boot(
         path: PathBuf,
         arguments: Vec<OsString>,
         name: String,

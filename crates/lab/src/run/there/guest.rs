@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use fsage_model::cause::in_one_line;
 use fsage_model::study::{GuestSpec, LayerSpec, StageSpec, VolumeSpec};
 
+use crate::guest::saved::Saved;
 use crate::guest::{self, Guest, GuestError, Needs, Part, Processor};
 use crate::run::RunError;
 use crate::run::error::TrialError;
@@ -111,18 +112,16 @@ pub(super) fn booted(
 fn started(guest: &Guest, patience: Patience<'_>) -> Result<(Connection, String, Vec<String>), TargetError> {
     let mut notes = Vec::new();
     if let Some(saved) = &guest.saved {
-        let made = if saved.is_there() { Ok(()) } else { saved.save(guest, patience)? };
-        let begun = Instant::now();
-        match made.map(|()| saved.start(guest, patience)) {
-            Ok(Ok(connection)) => {
-                let how = format!("started from a saved state in {}", seconds(begun.elapsed()));
-                return Ok((connection, how, notes));
-            }
-            Ok(Err(error)) => {
+        match from_state(guest, saved, patience) {
+            Ok((connection, how)) => return Ok((connection, how, notes)),
+            Err(error) => {
                 saved.remove();
-                notes.push(format!("its saved state was removed: {}", in_one_line(&error)));
+                notes.push(format!(
+                    "{} is booted, not started from a saved state: {}",
+                    guest.name,
+                    in_one_line(&error)
+                ));
             }
-            Err(error) => notes.push(in_one_line(&error)),
         }
     }
     let begun = Instant::now();
@@ -130,6 +129,24 @@ fn started(guest: &Guest, patience: Patience<'_>) -> Result<(Connection, String,
     let connection =
         Connection::guest(guest.program.clone(), guest.arguments.clone(), identity, patience, None)?;
     Ok((connection, format!("booted in {}", seconds(begun.elapsed())), notes))
+}
+
+/// Starts a guest from its state, and how that went.
+fn from_state(
+    guest: &Guest,
+    saved: &Saved,
+    patience: Patience<'_>,
+) -> Result<(Connection, String), GuestError> {
+    let begun = Instant::now();
+    let mut how = String::new();
+    if !saved.is_there() {
+        saved.save(guest, patience)?;
+        how = format!("booted and saved in {}, ", seconds(begun.elapsed()));
+    }
+    let begun = Instant::now();
+    let connection = saved.start(guest, patience)?;
+    how.push_str(&format!("started from a saved state in {}", seconds(begun.elapsed())));
+    Ok((connection, how))
 }
 
 fn seconds(time: Duration) -> String {

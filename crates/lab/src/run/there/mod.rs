@@ -328,6 +328,10 @@ impl Host {
             Err(Introduction::Wire(error)) => return Err(host.lost("hello", &error).into()),
             Err(Introduction::Target(error)) => return Err(error.into()),
         }
+        // Another host may first release what was left there, for as long as that takes.
+        if host.guest.is_none() {
+            return Ok(host);
+        }
         match host.round_trip() {
             Ok(time) => {
                 host.how.push_str(&format!(", round trip of a message {:.2} ms", time.as_secs_f64() * 1e3));
@@ -338,23 +342,14 @@ impl Host {
     }
 
     /// The median time of a message to it and the answer.
-    fn round_trip(&mut self) -> Result<Duration, WireError> {
+    fn round_trip(&self) -> Result<Duration, WireError> {
         const TIMES: usize = 9;
         let mut took = Vec::new();
         while took.len() < TIMES {
             let begun = Instant::now();
             self.connection.wire().send(&ToTarget::Ping)?;
-            loop {
-                match came(self.connection.wire().receive(LOOK)?)? {
-                    Came::Said(FromTarget::Pong) => break,
-                    // It may have released what another run left.
-                    Came::Said(FromTarget::Note { text }) => {
-                        self.notes.push(format!("{}: {text}", self.connection.name()));
-                    }
-                    _ if begun.elapsed() > GREETS => return Err(WireError::Silent),
-                    _ => {}
-                }
-            }
+            // It is lost when it is silent.
+            while !matches!(came(self.connection.wire().receive(LOOK)?)?, Came::Said(FromTarget::Pong)) {}
             took.push(begun.elapsed());
         }
         took.sort();
@@ -370,6 +365,10 @@ impl Host {
 
     fn lost(self, request: &str, error: &WireError) -> TargetError {
         let mut console = self.guest.as_ref().map(|(guest, _)| guest.console()).unwrap_or_default();
+        // Others would be lost as well if it were the state's fault.
+        if let Some(saved) = self.guest.as_ref().and_then(|(guest, _)| guest.saved.as_ref()) {
+            saved.remove();
+        }
         console.extend(self.beside.iter().map(shared::Beside::said));
         self.connection.lost(request, error, &console)
     }
