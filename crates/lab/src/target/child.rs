@@ -5,6 +5,7 @@
 //! *thread* that forked ends, therefore a thread of its own forks and then waits for the child.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read as _, Write};
 use std::path::PathBuf;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -53,18 +54,20 @@ struct Pipes {
 }
 
 impl Child {
-    /// Starts what `command` makes; `path` names the program in errors.
+    /// Starts a program.
     pub(super) fn start(
         path: PathBuf,
-        command: impl FnOnce() -> Command + Send + 'static,
+        arguments: Vec<OsString>,
     ) -> Result<(Self, ChildStdin, ChildStdout), TargetError> {
         let failed = |source| TargetError::Start { path: path.clone(), source };
         let (pipes_to, pipes) = mpsc::channel();
         let (ended_to, ended) = mpsc::channel();
+        let mut command = Command::new(&path);
+        command.args(arguments);
         std::thread::Builder::new()
             .name("agent-keeper".to_owned())
             .spawn(move || {
-                let spawned = prepared(command()).spawn();
+                let spawned = prepare(&mut command).spawn();
                 match spawned {
                     Ok(mut child) => {
                         let pid = child.id();
@@ -175,11 +178,11 @@ impl Child {
     }
 }
 
-fn prepared(mut command: Command) -> Command {
+fn prepare(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    fsage_sys::new_file::hand_over(&mut command);
-    fsage_sys::process::own_session(&mut command);
-    fsage_sys::process::die_with_parent(&mut command);
+    fsage_sys::new_file::hand_over(command);
+    fsage_sys::process::own_session(command);
+    fsage_sys::process::die_with_parent(command);
     command
 }
 

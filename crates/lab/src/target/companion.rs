@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
-use std::process::{ChildStdin, ChildStdout, Command};
+use std::process::{ChildStdin, ChildStdout};
 
 use super::TargetError;
 use super::child::Child;
@@ -27,13 +27,7 @@ impl Companion {
     /// # Errors
     /// It does not start.
     pub fn start(program: PathBuf, arguments: Vec<OsString>) -> Result<Self, TargetError> {
-        let path = program.clone();
-        let command = move || {
-            let mut command = Command::new(path);
-            command.args(arguments);
-            command
-        };
-        let (child, stdin, stdout) = Child::start(program, command)?;
+        let (child, stdin, stdout) = Child::start(program, arguments)?;
         Ok(Self { child, _pipes: (stdin, stdout) })
     }
 

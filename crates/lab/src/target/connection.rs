@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write};
 use std::path::PathBuf;
-use std::process::{ChildStdin, ChildStdout, Command};
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -124,14 +124,8 @@ impl Connection {
         patience: Patience<'_>,
         save: &dyn Fn() -> std::io::Result<()>,
     ) -> Result<std::io::Result<()>, TargetError> {
-        let program = path.clone();
-        let command = move || {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            command
-        };
         // The end of its input would be its own.
-        let (mut child, _stdin, stdout) = Child::start(path, command)?;
+        let (mut child, _stdin, stdout) = Child::start(path, arguments)?;
         let outcome = match line(BufReader::new(stdout), MARK, patience) {
             Ok((said, _stdout)) if said == WAITS => Ok(save()),
             Ok((said, _)) => Ok(Err(std::io::Error::other(format!("it says {said:?} and does not wait")))),
@@ -152,13 +146,7 @@ impl Connection {
         name: String,
         greet: Box<Greet<'_>>,
     ) -> Result<Self, TargetError> {
-        let program = path.clone();
-        let command = move || {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            command
-        };
-        let (mut child, mut stdin, stdout) = Child::start(path.clone(), command)?;
+        let (mut child, mut stdin, stdout) = Child::start(path.clone(), arguments)?;
         let greeted = greet(&mut stdin, stdout);
         let output: Box<dyn Write + Send> = Box::new(BufWriter::new(stdin));
         match greeted {

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
-use std::process::Command;
 
 use fsage_engine::host::tool::own_folders;
 
@@ -12,9 +11,7 @@ use super::child::Child;
 use super::session::{Owner, Session};
 
 pub(super) fn start() -> Result<Session, TargetError> {
-    let path = find()?;
-    let program = path.clone();
-    let (child, stdin, stdout) = Child::start(path, move || Command::new(program))?;
+    let (child, stdin, stdout) = Child::start(find()?, Vec::new())?;
     let output: Box<dyn Write + Send> = Box::new(BufWriter::new(stdin));
     let input: Box<dyn Read + Send> = Box::new(BufReader::with_capacity(256 << 10, stdout));
     Session::greet(output, input, Owner::Process(child))
